@@ -1,0 +1,51 @@
+/* One event loop per process: completions of accept, receive, send, descriptor reads and timers. With io_uring each is a
+ * submission; the epoll twin does the same work with readiness and non-blocking calls behind the same interface.
+ *
+ * An operation is a struct embedded in the caller's object. It is in flight from loop_* until its `done` is called,
+ * exactly once, from loop_run; until then neither the struct nor its buffer may move or go away. loop_cancel asks for an
+ * early end; `done` still comes (-ECANCELED). */
+#ifndef WEIGHTD_IO_LOOP_H
+#define WEIGHTD_IO_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/err.h"
+
+enum io_backend { IO_AUTO = 0, IO_URING = 1, IO_EPOLL = 2 };
+
+struct loop;
+struct loop_op;
+/* `result`: bytes, a descriptor, 0 for a timer that ran out, or -errno. */
+typedef void loop_done(struct loop_op *op, int result);
+
+struct loop_op {
+	loop_done *done; /* set by the caller */
+	/* the rest belongs to the loop */
+	int kind, fd;
+	bool in_flight;
+	void *buffer;
+	size_t n_bytes;
+	uint64_t timespec[2];
+	struct loop_op *next, *previous;
+};
+
+/* IO_URING never falls back: -ENOSYS, -EPERM and the like are the caller's to report. IO_AUTO tries io_uring first. */
+int loop_new(enum io_backend backend, unsigned entries, struct loop **out, struct err *err);
+void loop_free(struct loop *loop);
+enum io_backend loop_backend(const struct loop *loop); /* never IO_AUTO */
+
+void loop_accept(struct loop *loop, struct loop_op *op, int listener);               /* result: a new descriptor, owned */
+void loop_receive(struct loop *loop, struct loop_op *op, int socket, void *buffer, size_t n_bytes); /* 0: peer closed */
+void loop_send(struct loop *loop, struct loop_op *op, int socket, const void *buffer, size_t n_bytes); /* may be short */
+void loop_read(struct loop *loop, struct loop_op *op, int fd, void *buffer, size_t n_bytes);  /* an eventfd or a pipe */
+void loop_poll(struct loop *loop, struct loop_op *op, int fd); /* readable (result: poll bits), once */
+void loop_timer(struct loop *loop, struct loop_op *op, uint64_t after_ns);
+void loop_cancel(struct loop *loop, struct loop_op *op); /* nothing happens when it is not in flight */
+
+/* Waits for completions and calls `done` until loop_stop. 0 or -errno of the kernel interface itself. */
+int loop_run(struct loop *loop);
+void loop_stop(struct loop *loop);
+
+#endif

@@ -1,0 +1,18 @@
+/* Binding of threads to CPUs and of mappings to nodes, as numactl does, and reading back what the kernel made of it. */
+#ifndef WEIGHTD_NUMA_BIND_H
+#define WEIGHTD_NUMA_BIND_H
+
+#include "numa/idset.h"
+
+/* The calling thread's affinity. Binding outside the inherited set is -EINVAL and says so. */
+int bind_thread(const struct idset *cpus, struct err *err);
+int bind_thread_read(struct idset *out, struct err *err);
+
+/* New private memory of the calling process comes from `node` first (MPOL_PREFERRED, never OOM). */
+int bind_process_memory(unsigned node, struct err *err);
+
+/* MPOL_BIND for a mapping, before its pages exist; then the policy is read back and compared. -EIO when the kernel
+ * accepted it but reports another policy; -EPERM, -ENOSYS, -EINVAL as the kernel says. */
+int bind_mapping(void *base, size_t bytes, unsigned node, struct err *err);
+
+#endif

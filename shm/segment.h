@@ -1,0 +1,103 @@
+/* Segments: one read-only copy of a model's payload in POSIX shared memory on one node.
+ *
+ * Making one is a fixed order of steps; on a machine with one node a mistake in it cannot be seen:
+ *
+ *   create:   shm_open(O_EXCL) or memfd -> ftruncate -> map 2 MiB aligned, untouched -> mbind(MPOL_BIND) -> read the
+ *             policy back -> posix_fallocate in 64 MiB steps, before each the node's free memory and the cgroup checked
+ *   fill:     the caller, from a thread bound to the node
+ *   publish:  collapse to huge pages -> hash -> every page's node asked (move_pages), misplaced ones moved and asked
+ *             again -> header completed -> unmap -> mode 0440, write access dropped, memfd sealed -> read-only descriptor
+ *
+ * A name is "/weightd.<instance>.<model>.g<generation>.n<node>". */
+#ifndef WEIGHTD_SHM_SEGMENT_H
+#define WEIGHTD_SHM_SEGMENT_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "numa/placement.h"
+#include "shm/layout.h"
+#include "src/err.h"
+
+enum segment_backing { SEGMENT_SHM = 0, SEGMENT_MEMFD = 1 };
+enum segment_huge { SEGMENT_HUGE_TRY = 0, SEGMENT_HUGE_OFF = 1, SEGMENT_HUGE_ON = 2 /* fail unless all were obtained */ };
+enum { SEGMENT_NAME_BYTES = 256 };
+
+struct segment_spec {
+	const char *instance; /* [A-Za-z0-9_-]+ */
+	const char *model;    /* [A-Za-z0-9._-]+ */
+	uint32_t generation;
+	unsigned node;
+	uint64_t payload_bytes;
+	enum segment_backing backing;
+	enum segment_huge huge;
+	gid_t group; /* group of the published object; (gid_t)-1: unchanged */
+	struct segment_source source;
+};
+
+struct segment { /* being made: writable, private to its maker */
+	int fd;
+	char name[SEGMENT_NAME_BYTES]; /* "" for memfd */
+	void *base;
+	uint64_t total_bytes; /* header page + payload, rounded up to the page size */
+	struct segment_spec spec;
+};
+
+/* Placement and size of a published segment, as found by its maker or by a later check. */
+struct segment_report {
+	uint64_t total_bytes;
+	uint64_t huge_bytes; /* mapped by huge pages (smaps: ShmemPmdMapped) */
+	struct placement placement;
+	uint8_t digest[SEGMENT_DIGEST_BYTES];
+};
+
+/* "/weightd.<instance>.<model>.g<generation>.n<node>"; -ENAMETOOLONG, -EINVAL for characters that are not allowed. */
+int segment_name(const char *instance, const char *model, uint32_t generation, unsigned node,
+		 char out[SEGMENT_NAME_BYTES], struct err *err);
+
+/* The steps of create. On failure nothing is left behind. -ENOSPC: /dev/shm too small (with backing shm), -ENOMEM: the
+ * node or the cgroup has not enough free memory (figures in `err`), -EEXIST: the name is taken. Node memory that turns out
+ * short only while allocating gives -ENOMEM, too. */
+int segment_create(const struct segment_spec *spec, struct segment *out, struct err *err);
+
+static inline void *segment_payload(const struct segment *segment)
+{
+	return (char *)segment->base + SEGMENT_HEADER_BYTES;
+}
+
+/* Copies the filled payload of `from` (a thread of this process runs bound to the new segment's node for it). */
+int segment_copy(struct segment *to, const struct segment *from, const struct idset *cpus, struct err *err);
+
+/* The steps of publish. On success the writable side is gone and *readonly_fd returns owned. With two or more copies the
+ * caller compares the digests. On failure the segment is destroyed. `readonly_fd` is close-on-exec. */
+int segment_publish(struct segment *segment, int *readonly_fd, struct segment_report *report, struct err *err);
+
+/* Unmaps, closes and unlinks a segment that was not published. Takes NULL and half-made ones. */
+void segment_destroy(struct segment *segment);
+
+/* A reader's side. */
+struct segment_view {
+	const struct segment_header *header; /* = base */
+	const void *base;
+	uint64_t total_bytes;
+};
+/* Maps a descriptor read-only, 2 MiB aligned, populates the page tables (MADV_POPULATE_READ), checks the header against
+ * the object's real size. -EINVAL names the field. Does not hash. */
+int segment_attach(int readonly_fd, struct segment_view *out, struct err *err);
+void segment_detach(struct segment_view *view);
+
+/* Counts pages, placement and huge pages of an attached view now. */
+int segment_check(const struct segment_view *view, unsigned node, struct segment_report *report, struct err *err);
+
+/* XXH3-128 over the payload part, as in the header. */
+void segment_digest(const void *base, uint64_t total_bytes, uint8_t out[SEGMENT_DIGEST_BYTES]);
+
+/* Removes every named segment "/weightd.<instance>.*" owned by this uid; another owner's object is left alone. Returns
+ * the number removed or -errno. */
+int segment_remove_instance(const char *instance, struct err *err);
+
+/* 0, or -EBUSY while another daemon of this uid holds the instance; *lock_fd holds the lock until closed (returns
+ * owned). The lock is a file next to the segments: "/dev/shm/weightd.<instance>.lock" (flock). */
+int segment_lock_instance(const char *instance, int *lock_fd, struct err *err);
+
+#endif

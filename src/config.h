@@ -1,0 +1,73 @@
+/* weightd.conf: one table of keys with type, bounds, default and help; INI syntax read by inih.
+ *
+ *   [weightd]             the daemon's keys
+ *   [model NAME]          one section per model: path = FILE, or pull = CATALOGUE NAME
+ */
+#ifndef WEIGHTD_CONFIG_H
+#define WEIGHTD_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "numa/idset.h"
+#include "src/err.h"
+
+enum { CONFIG_MODELS_MAX = 16, CONFIG_PATH = 1024 };
+
+struct config_model {
+	char name[128];
+	char path[CONFIG_PATH]; /* absolute after loading */
+};
+
+struct config {
+	/* server */
+	char instance[64];              /* default */
+	char socket[108];               /* /run/weightd/weightd.sock */
+	uint32_t socket_mode;           /* 0660 */
+	char socket_group[64];          /* "" */
+	char listen[128];               /* "" or loopback host:port */
+	char control_socket[108];       /* /run/weightd/control.sock */
+	uint32_t io;                    /* enum io_backend: auto | uring | epoll */
+	uint32_t max_connections;       /* 1024 */
+	uint64_t max_request_bytes;     /* 1M */
+	uint64_t client_buffer_bytes;   /* 4M: answer bytes a slow client may leave unread before it is dropped */
+	uint32_t max_queue;             /* 64 calls in flight or waiting, then 429 */
+	char user[64];                  /* become this user in children when started as root; "" stays, capabilities are dropped */
+	uint32_t log_level;             /* error | warning | info | debug = 0..3 */
+	char model_dir[CONFIG_PATH];    /* where pulled models lie */
+	/* placement */
+	uint32_t backing;               /* enum segment_backing: shm | memfd */
+	uint32_t huge_pages;            /* enum segment_huge: try | off | on */
+	bool lock_memory;               /* yes */
+	uint32_t workers_per_node;      /* 1 */
+	uint32_t threads;               /* per worker; 0: one per physical core */
+	struct idset io_cpus;           /* empty: auto */
+	/* engine */
+	uint32_t cpu_level;             /* UINT32_MAX: auto; enum cpu_level: ref | avx2 | avx512 */
+	uint32_t numerics;              /* UINT32_MAX: auto; enum numerics: f32 | bf16 */
+	uint32_t context_tokens;        /* 0: the model's */
+	uint64_t kv_bytes;              /* 0: auto */
+	uint32_t prefill_chunk;         /* 256 tokens */
+	uint32_t max_running;           /* 32 calls per worker in one batch */
+
+	struct config_model models[CONFIG_MODELS_MAX];
+	uint32_t n_models;
+};
+
+/* Defaults for this user (root: /run/weightd, /var/lib/weightd; else $XDG_RUNTIME_DIR/weightd and the cache directory). */
+void config_defaults(struct config *out);
+
+/* Reads a file over the defaults. -EINVAL with "file:line: key: what is wrong, what is allowed"; an unknown key names the
+ * nearest known one. Then checks what depends on several keys. */
+int config_load(const char *path, struct config *out, struct err *err);
+
+/* Sets one key as "key=value" (the command line's --set). */
+int config_set(struct config *config, const char *assignment, struct err *err);
+
+/* Every key with type, bounds, default and help: the source of --help-config and of weightd.conf(5). */
+void config_print_keys(FILE *out);
+/* The effective settings, in the file's own syntax. */
+void config_print(const struct config *config, FILE *out);
+
+#endif

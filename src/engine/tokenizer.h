@@ -1,0 +1,88 @@
+/* Text to tokens and back.
+ *
+ * The loader builds a flat, position-independent table from the model file's lists; workers attach to it inside the
+ * shared segment and keep only small private state (a compiled pre-tokenizer). This file: byte-level BPE (GGUF
+ * tokenizer.ggml.model "gpt2") with a named pre-tokenizer. */
+#ifndef WEIGHTD_ENGINE_TOKENIZER_H
+#define WEIGHTD_ENGINE_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/err.h"
+
+/* GGUF's tokenizer.ggml.token_type. */
+enum token_type {
+	TOKEN_NORMAL = 1,
+	TOKEN_UNKNOWN = 2,
+	TOKEN_CONTROL = 3,
+	TOKEN_USER_DEFINED = 4,
+	TOKEN_UNUSED = 5,
+	TOKEN_BYTE = 6,
+};
+
+struct tokenizer_string {
+	const char *bytes; /* borrowed, not terminated */
+	uint32_t n_bytes;
+};
+
+/* What a model file says of its tokenizer; all pointers borrowed for the call. */
+struct tokenizer_source {
+	const char *model;                     /* "gpt2" */
+	const char *pre;                       /* "smollm" */
+	const struct tokenizer_string *tokens; /* [n_tokens], in the file's byte-to-unicode spelling */
+	const int32_t *types;                  /* [n_tokens] enum token_type, or NULL: all normal */
+	uint32_t n_tokens;
+	const struct tokenizer_string *merges; /* [n_merges] "left right" */
+	uint32_t n_merges;
+	int64_t bos, eos, eot, unk, pad; /* -1: none */
+	bool add_bos, add_eos, add_space_prefix;
+};
+
+/* Two steps, so that the table is written once, straight into the segment. Hostile lists (ids out of range, merges of
+ * unknown tokens, duplicate tokens, no byte tokens, lengths that do not add up) are -EINVAL with the field's GGUF name;
+ * an unknown model or pre-tokenizer is -ENOTSUP and names it. `dst` is 64-byte aligned and zeroed. */
+int tokenizer_table_bytes(const struct tokenizer_source *source, uint64_t *bytes, struct err *err);
+int tokenizer_table_build(const struct tokenizer_source *source, void *dst, uint64_t bytes, struct err *err);
+
+struct tokenizer; /* opaque, private; reads the table in place */
+
+/* Checks the whole table (trusts nothing) and makes the private part. The table must outlive it. Returns owned. */
+int tokenizer_attach(const void *table, uint64_t bytes, struct tokenizer **out, struct err *err);
+void tokenizer_detach(struct tokenizer *tokenizer);
+
+struct token_list {
+	uint32_t *ids; /* owned by the list; grown with realloc */
+	size_t n, capacity;
+};
+void token_list_fini(struct token_list *list);
+
+/* Appends the tokens of `text` [n_bytes], any bytes (malformed UTF-8 goes through byte tokens). `add_special`: the
+ * model's BOS/EOS rules. `parse_special`: control tokens spelled in the text become their ids; user-defined tokens always
+ * do. Time is near linear in n_bytes for any input. -ENOMEM, -E2BIG past `max_tokens`. */
+int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
+		     bool parse_special, size_t max_tokens, struct token_list *out, struct err *err);
+
+uint32_t tokenizer_n_tokens(const struct tokenizer *tokenizer);
+int64_t tokenizer_bos(const struct tokenizer *tokenizer); /* -1: none */
+int64_t tokenizer_eos(const struct tokenizer *tokenizer);
+/* True for ids that end an answer: eos, eot. */
+bool tokenizer_is_end(const struct tokenizer *tokenizer, uint32_t id);
+
+/* The bytes of a token: what it adds to a text. Control tokens give their spelling when `special`, else nothing.
+ * Returns view, valid until detach; *n_bytes may be 0. An id out of range gives 0 bytes. */
+const char *tokenizer_piece(const struct tokenizer *tokenizer, uint32_t id, bool special, uint32_t *n_bytes);
+
+/* Streams text without ever splitting a UTF-8 sequence: bytes of an unfinished sequence are held back (3 at most). Bytes
+ * that can't become valid UTF-8 come out as U+FFFD, one per maximal ill-formed part (Unicode 16, section 3.9, table 3-8),
+ * so what comes out is always valid UTF-8. */
+struct utf8_stream {
+	char held[4];
+	uint32_t n_held;
+};
+/* `out` has room for 3 * (n_bytes + 3) bytes; returns the number written. */
+size_t utf8_stream_push(struct utf8_stream *stream, const char *bytes, size_t n_bytes, char *out);
+size_t utf8_stream_finish(struct utf8_stream *stream, char *out); /* at most 3 bytes * held */
+
+#endif

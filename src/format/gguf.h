@@ -1,0 +1,81 @@
+/* GGUF model files, versions 2 and 3 (little-endian): header, metadata, tensor table.
+ * Source: the GGUF specification in the ggml repository (docs/gguf.md).
+ *
+ * The parser works on a growing prefix of the file: it says how many bytes it needs, never reads beyond what it was
+ * given, and believes nothing: every count, length, offset, type and alignment is checked with overflow-safe arithmetic
+ * against the file's size before use. Messages name the byte offset and the field. */
+#ifndef WEIGHTD_FORMAT_GGUF_H
+#define WEIGHTD_FORMAT_GGUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/err.h"
+
+enum gguf_value_type {
+	GGUF_UINT8, GGUF_INT8, GGUF_UINT16, GGUF_INT16, GGUF_UINT32, GGUF_INT32, GGUF_FLOAT32, GGUF_BOOL, GGUF_STRING,
+	GGUF_ARRAY, GGUF_UINT64, GGUF_INT64, GGUF_FLOAT64,
+};
+
+enum gguf_tensor_type { GGUF_TENSOR_F32 = 0, GGUF_TENSOR_F16 = 1, GGUF_TENSOR_Q4_0 = 2, GGUF_TENSOR_Q4_1 = 3,
+			GGUF_TENSOR_Q8_0 = 8, GGUF_TENSOR_BF16 = 30 };
+
+enum { GGUF_MAX_DIMS = 4, GGUF_HEADER_MAX_BYTES = 512 << 20 };
+
+struct gguf_string {
+	const char *bytes; /* view into the header bytes, not terminated */
+	uint64_t n_bytes;
+};
+
+struct gguf_value {
+	enum gguf_value_type type; /* of the value, or of an array's elements when is_array */
+	bool is_array;
+	uint64_t n;       /* elements; 1 for scalars */
+	uint64_t offset;  /* of the value in the file, for messages */
+	const void *data; /* view: the raw little-endian elements (unaligned); strings: length-prefixed, checked */
+};
+
+struct gguf_pair {
+	struct gguf_string key;
+	struct gguf_value value;
+};
+
+struct gguf_tensor {
+	struct gguf_string name;
+	uint32_t type; /* one of enum gguf_tensor_type, checked */
+	uint32_t n_dims;
+	uint64_t dim[GGUF_MAX_DIMS]; /* dim[0] is the fastest: the row length; the rest are 1 */
+	uint64_t offset;             /* in the file */
+	uint64_t bytes;
+};
+
+struct gguf {
+	uint32_t version;
+	uint64_t alignment;
+	uint64_t data_offset; /* where tensor data begins: header length rounded up */
+	struct gguf_pair *pairs; /* [n_pairs] owned */
+	uint64_t n_pairs;
+	struct gguf_tensor *tensors; /* [n_tensors] owned, in file order of data (checked not to overlap) */
+	uint64_t n_tensors;
+};
+
+/* Parses the first n_bytes of a file of file_bytes. 0; -EAGAIN: at least *need_bytes are needed, call again with more;
+ * -EINVAL: malformed; -ENOTSUP: a version or tensor type this program does not read (named); -ENOMEM. The bytes must
+ * outlive *out. */
+int gguf_parse(const void *bytes, uint64_t n_bytes, uint64_t file_bytes, struct gguf *out, uint64_t *need_bytes,
+	       struct err *err);
+void gguf_fini(struct gguf *gguf);
+
+/* Looks a key up; NULL when absent. The getters are 0, -ENOENT (absent), -EINVAL (another type, out of range); integers
+ * of any width are taken if the value fits. */
+const struct gguf_value *gguf_find(const struct gguf *gguf, const char *key);
+int gguf_get_u32(const struct gguf *gguf, const char *key, uint32_t *out, struct err *err);
+int gguf_get_f32(const struct gguf *gguf, const char *key, float *out, struct err *err);
+int gguf_get_bool(const struct gguf *gguf, const char *key, bool *out, struct err *err);
+int gguf_get_string(const struct gguf *gguf, const char *key, struct gguf_string *out, struct err *err);
+/* All strings of an array: *out returns owned (one allocation), elements are views. */
+int gguf_get_strings(const struct gguf *gguf, const char *key, struct gguf_string **out, uint64_t *n, struct err *err);
+int gguf_get_i32s(const struct gguf *gguf, const char *key, int32_t **out, uint64_t *n, struct err *err);
+
+#endif

@@ -1,0 +1,102 @@
+/* The numeric kernels: one table of functions, filled level by level, chosen once.
+ *
+ * Levels: `ref` is plain C written for the reader and is the definition of every operation; `avx2` needs AVX2, FMA and
+ * F16C; `avx512` needs AVX-512 F/BW/VL/DQ and AVX512_BF16. A CPU with AVX-512 but without BF16 runs `avx2`.
+ *
+ * Numerics. With NUMERICS_BF16 both operands of every weight product are rounded to bfloat16 where the hardware
+ * multiplies bfloat16, and sums are float32. With NUMERICS_F32 nothing is rounded. `ref` serves both, `avx2` only F32,
+ * `avx512` only BF16 (kernels_numerics says which a level takes by default).
+ *
+ * Order of sums. A row's result depends on the row, the matrix and the phase (decode or prefill) alone: never on how
+ * many rows are computed together, on which block rows a thread takes, or on the thread count. Tests hold each level to
+ * this bit for bit.
+ *
+ * No kernel allocates, locks or keeps state. Pointers are borrowed for the call. */
+#ifndef WEIGHTD_KERNEL_KERNEL_H
+#define WEIGHTD_KERNEL_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/kernel/pack.h"
+
+enum cpu_level { CPU_LEVEL_REF = 0, CPU_LEVEL_AVX2 = 1, CPU_LEVEL_AVX512 = 2 };
+enum numerics { NUMERICS_F32 = 0, NUMERICS_BF16 = 1 };
+
+/* Inputs of a decode product, prepared once and used for every matrix that multiplies them.
+ * All arrays are 64-byte aligned; strides equal `cols`. */
+struct activations {
+	float *f32;        /* [n_rows][cols]; with BF16 numerics: the rounded values */
+	uint16_t *bf16;    /* [n_rows][cols] bfloat16, set with BF16 numerics only */
+	float *group_sum;  /* [n_rows][cols / 32] sum of each group's (rounded) values, for formats with a minimum */
+	uint32_t n_rows;   /* 1..32 */
+	uint32_t cols;     /* a multiple of 32 */
+};
+
+enum { KV_PAGE_TOKENS = 32 }; /* positions per KV page; attention's order of sums is by page */
+
+/* Attention of one query row over one KV head. */
+struct attention {
+	const float *q;              /* [n_q][head_dim]: the query heads that share this KV head, already rotated */
+	float *out;                  /* [n_q][head_dim] */
+	const uint16_t *const *k;    /* [pages] -> [head_dim][KV_PAGE_TOKENS] bfloat16: this head's keys, transposed */
+	const uint16_t *const *v;    /* [pages] -> [KV_PAGE_TOKENS][head_dim] bfloat16 */
+	uint32_t n_q;                /* 1..32 */
+	uint32_t head_dim;           /* a multiple of 16, at most 256 */
+	uint32_t n_tokens;           /* positions attended, 1.. ; entries past it in the last page are not read as values */
+	float scale;                 /* 1 / sqrt(head_dim) */
+};
+
+struct kernels {
+	enum cpu_level level;
+
+	/* x [n_rows][cols] float32 -> what decode_product needs; `a` has its arrays, n_rows and cols set by the caller. */
+	void (*prepare)(struct activations *a, const float *x, enum numerics numerics);
+
+	/* y[r][i] = sum_k W[i][k] * x[r][k] for the rows i of block rows [begin, end). y is [n_rows] with stride
+	 * `y_stride` floats; rows past w->rows are not written. */
+	void (*decode_product)(const struct matrix *w, uint32_t begin, uint32_t end, const struct activations *x,
+			       float *y, size_t y_stride, enum numerics numerics);
+
+	/* Expands block rows [begin, end) for a prefill product. BF16: panel is [cols / 2][n][2] bfloat16 with
+	 * n = 16 * (end - begin) (VNNI pairs, as oneDNN's bf16 ukernel takes B); F32: [cols][n] float32. Padding rows give
+	 * zeros. 64-byte aligned. */
+	void (*expand_panel)(const struct matrix *w, uint32_t begin, uint32_t end, void *panel, enum numerics numerics);
+
+	/* One row of the matrix as float32 [cols], exact: the embedding look-up. */
+	void (*expand_row)(const struct matrix *w, uint32_t row, float *out);
+
+	/* y[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]. y may be x. (Zhang and Sennrich, 2019) */
+	void (*rms_norm)(float *y, const float *x, const float *weight, uint32_t n, float eps);
+
+	/* Rotates pairs (2i, 2i + 1) of each head [n_heads][head_dim] in place by cos_sin [rope_dim / 2][2]; dimensions from
+	 * rope_dim on are left alone. (Su et al., 2021; GGUF's llama order) */
+	void (*rope_pairs)(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim);
+
+	/* y[i] = silu(gate[i]) * up[i]. y may be gate. (Shazeer, 2020) */
+	void (*swiglu)(float *y, const float *gate, const float *up, uint32_t n);
+
+	/* x[i] += y[i] */
+	void (*add)(float *x, const float *y, uint32_t n);
+
+	/* Round to nearest even; NaN stays NaN. */
+	void (*to_bf16)(uint16_t *y, const float *x, uint32_t n);
+
+	/* softmax(scale * q k^T) v with a running maximum, page after page. */
+	void (*attention)(const struct attention *a);
+};
+
+/* The highest level that this CPU and the operating system offer. */
+enum cpu_level kernels_detect(void);
+
+/* "ref", "avx2", "avx512". */
+const char *cpu_level_name(enum cpu_level level);
+
+/* The numerics a level serves when the operator says `auto`. */
+enum numerics kernels_numerics(enum cpu_level level);
+
+/* The table of a level: a static, immutable object. NULL where this CPU lacks the level, or where the level does not
+ * serve `numerics`. */
+const struct kernels *kernels_get(enum cpu_level level, enum numerics numerics);
+
+#endif

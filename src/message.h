@@ -1,0 +1,146 @@
+/* Messages between the parent and its children, over one SOCK_SEQPACKET pair per child: a type, a fixed struct, and
+ * descriptors in flight (SCM_RIGHTS). The first message to a child is its order; a child's end of the pair is descriptor
+ * MESSAGE_FD. One message is one packet: it arrives whole or not at all. */
+#ifndef WEIGHTD_MESSAGE_H
+#define WEIGHTD_MESSAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "numa/idset.h"
+#include "shm/segment.h"
+#include "src/err.h"
+
+enum { MESSAGE_FD = 3, MESSAGE_MAX_BYTES = 8192, MESSAGE_MAX_FDS = 8 };
+
+enum message_type {
+	/* parent -> loader: load_order, [model file]. loader -> parent: load_progress*, segment_made [read-only fd]*,
+	 * then exit 0; or load_failed, exit 1. */
+	MESSAGE_LOAD = 1,
+	MESSAGE_PROGRESS,
+	MESSAGE_SEGMENT,
+	/* parent -> worker: worker_order, [segment, channel memory, to_worker, to_front]. worker -> parent: ready. */
+	MESSAGE_WORK,
+	/* parent -> front: front_order, [unix listener, tcp listener or nothing]; then worker_up [channel x3] and worker_down
+	 * as workers come and go, and state. front -> parent: ready. */
+	MESSAGE_SERVE,
+	MESSAGE_WORKER_UP,
+	MESSAGE_WORKER_DOWN,
+	MESSAGE_STATE,
+	MESSAGE_READY,
+	/* parent -> any child: finish your calls, then exit 0. */
+	MESSAGE_DRAIN,
+	/* any child -> parent: failed { text }: why it is about to exit. */
+	MESSAGE_FAILED,
+	/* parent -> verifier: verify_order [segments]. verifier -> parent: verified*, exit 0. */
+	MESSAGE_VERIFY,
+	MESSAGE_VERIFIED,
+};
+
+struct message_load {
+	char path[1024];  /* for messages and the header; the file itself comes as a descriptor */
+	char instance[64], model[128];
+	uint32_t generation;
+	uint32_t backing; /* enum segment_backing */
+	uint32_t huge;    /* enum segment_huge */
+	uint32_t io;      /* enum io_backend */
+	uint32_t group;   /* gid of the segments, (uint32_t)-1: unchanged */
+	uint32_t n_nodes;
+	uint16_t node[64];     /* a copy on each, the first is filled from the file */
+};
+
+struct message_progress {
+	uint64_t done_bytes, total_bytes;
+};
+
+struct message_segment {
+	char name[SEGMENT_NAME_BYTES];
+	uint32_t node;
+	uint32_t pad;
+	struct segment_report report;
+	char architecture[64]; /* for status: "llama" */
+	uint64_t context;
+};
+
+struct message_work {
+	uint32_t worker; /* index, unique among live workers */
+	uint32_t node;
+	struct idset cpus; /* one compute thread on each */
+	uint32_t spin;     /* 0: oversubscribed, threads wait in the kernel at once */
+	uint32_t cpu_level;      /* enum cpu_level */
+	uint32_t numerics;       /* enum numerics */
+	uint32_t context_tokens; /* at most the model's */
+	uint32_t prefill_chunk;
+	uint32_t max_running;
+	uint32_t max_waiting;
+	uint32_t lock_memory; /* 1: try to mlock the weights */
+	uint64_t kv_bytes;    /* cap of the KV pool */
+	uint64_t uid, gid;    /* to become; (uint64_t)-1: stay */
+	char model[128];
+};
+
+struct message_serve {
+	uint32_t io; /* enum io_backend */
+	uint32_t max_connections;
+	uint64_t max_request_bytes, client_buffer_bytes;
+	uint32_t max_queue; /* calls in flight or waiting, all workers */
+	uint32_t has_tcp;
+	struct idset cpus;  /* where the front runs; empty: anywhere */
+	uint64_t uid, gid;
+};
+
+struct message_worker_up {
+	uint32_t worker, node;
+	char model[128];
+	uint64_t created; /* Unix seconds, for /v1/models */
+	uint32_t context_tokens;
+	uint32_t pad;
+};
+
+struct message_worker_down {
+	uint32_t worker;
+};
+
+struct message_state {
+	uint32_t loading; /* models still being loaded */
+	uint32_t failed;  /* models that could not be loaded */
+	char text[256];   /* for /health: what is being waited for, or what failed */
+	uint64_t weight_bytes[64]; /* per node, for /metrics: [i] of nodes[i] */
+	uint32_t n_nodes;
+	uint16_t node[64];
+	uint64_t worker_restarts;
+};
+
+struct message_failed {
+	struct err err;
+};
+
+struct message_verify {
+	uint32_t n;
+	uint32_t node[MESSAGE_MAX_FDS];
+};
+
+struct message_verified {
+	uint32_t node;
+	uint32_t pad;
+	struct segment_report report;
+};
+
+struct message {
+	uint32_t type; /* enum message_type */
+	uint32_t n_bytes;
+	uint32_t n_fds;
+	int fds[MESSAGE_MAX_FDS]; /* returned owned, close-on-exec */
+	_Alignas(8) unsigned char payload[MESSAGE_MAX_BYTES];
+};
+
+/* Sends one message; `fds` are borrowed. 0, -EAGAIN when the socket is non-blocking and full, -EPIPE. */
+int message_send(int fd, uint32_t type, const void *payload, size_t n_bytes, const int *fds, uint32_t n_fds);
+
+/* 1: a message; 0: the peer is gone; -EAGAIN; -EPROTO for anything malformed. */
+int message_receive(int fd, struct message *out);
+
+/* The payload if the message has exactly this size and number of descriptors, else NULL. View into `message`. */
+const void *message_payload(const struct message *message, size_t n_bytes, uint32_t n_fds);
+
+#endif
