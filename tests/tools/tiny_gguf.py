@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Write a tiny GGUF model for tests: everything a real one has, in a few hundred kilobytes, and the same bytes every time.
+
+Family llama, ChatML template, byte-level BPE with the "smollm" pre-tokenizer: three control tokens, all 256 byte tokens
+and merges learnt from a few lines of text in this file. The weights are random (but really quantised), so its answers mean
+nothing; every code path is the real one. Needs numpy and gguf from PyPI.
+
+    tiny_gguf.py out.gguf                                  128 wide, 2 layers, Q4_0
+    tiny_gguf.py --type Q8_0 --layers 3 --untied out.gguf
+    tiny_gguf.py --pad-mib 64 out.gguf                     more rows in the feed-forward layers, for placement tests
+"""
+import argparse
+import re
+from collections import Counter
+
+import numpy as np
+from gguf import GGMLQuantizationType as T, GGUFWriter, LlamaFileType
+from gguf.quants import quantize
+
+FILE_TYPE = {T.F32: LlamaFileType.ALL_F32, T.F16: LlamaFileType.MOSTLY_F16, T.BF16: LlamaFileType.MOSTLY_BF16,
+             T.Q4_0: LlamaFileType.MOSTLY_Q4_0, T.Q4_1: LlamaFileType.MOSTLY_Q4_1, T.Q8_0: LlamaFileType.MOSTLY_Q8_0}
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+NORMAL, CONTROL = 1, 3  # tokenizer.ggml.token_type
+TEMPLATE = (
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+    "{{ '<|im_start|>system\nYou are a small model.<|im_end|>\n' }}{% endif %}"
+    "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+TEXT = """The user asks the assistant, and the system answers with the words that come next. One copy of the weights lies on
+each node of the machine; the workers there read it, and nobody writes to it. Where is the page? It's on the other node, so
+it has to be moved before anything else is done. We'll count every one of them, since what isn't counted isn't known.
+A quick brown fox jumps over the lazy dog; the dog doesn't mind, and then they're walking home together in the rain. Přílis
+žluťoučký kůň úpěl ďábelské ódy. 我们在这里。 def main(): return [i for i in range(10) if i % 2 == 0]  # the even ones
+"""
+# How GPT-2's byte-level BPE cuts a text before merging, with digits one by one (as "smollm" does).
+WORDS = re.compile(r"\d|'(?:s|t|re|ve|m|ll|d)| ?[^\W\d_]+| ?[^\s\w]+|_|\s+(?!\S)|\s+")
+
+
+def byte_spelling():
+    """The printable character that stands for each byte in the file: GPT-2's table."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    rest = [b for b in range(256) if b not in plain]
+    return {b: chr(b) for b in plain} | {b: chr(256 + i) for i, b in enumerate(rest)}
+
+
+def learn_merges(n):
+    """The first n merges of plain BPE training over TEXT; among equally frequent pairs the lowest spelling wins."""
+    spelling = byte_spelling()
+    words = Counter(tuple(spelling[b] for b in w.encode()) for w in WORDS.findall(TEXT))
+    merges = []
+    while len(merges) < n:
+        pairs = Counter()
+        for word, count in words.items():
+            for pair in zip(word, word[1:]):
+                pairs[pair] += count
+        if not pairs:
+            break
+        best = min(pairs, key=lambda p: (-pairs[p], p))
+        merges.append(best)
+        merged = Counter()
+        for word, count in words.items():
+            out, i = [], 0
+            while i < len(word):
+                take = 2 if word[i:i + 2] == best else 1
+                out.append("".join(word[i:i + take]))
+                i += take
+            merged[tuple(out)] += count
+        words = merged
+    return merges
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--type", default="Q4_0", choices=[t.name for t in FILE_TYPE], help="of the matrices in the layers")
+    p.add_argument("--embedding-type", default="Q8_0", choices=[t.name for t in FILE_TYPE])
+    p.add_argument("--dim", type=int, default=128)
+    p.add_argument("--layers", type=int, default=2)
+    p.add_argument("--heads", type=int, default=4)
+    p.add_argument("--kv-heads", type=int, default=2)
+    p.add_argument("--ffn", type=int, default=256)
+    p.add_argument("--vocab", type=int, default=512, help="259 plus the number of merges")
+    p.add_argument("--context", type=int, default=2048)
+    p.add_argument("--untied", action="store_true", help="an output matrix of its own")
+    p.add_argument("--pad-mib", type=int, default=0, help="widen the feed-forward layers until the file has about this size")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("out")
+    a = p.parse_args()
+    kind, rng = T[a.type], np.random.default_rng(a.seed)
+    if a.dim % a.heads or a.heads % a.kv_heads or a.dim % 32 or a.ffn % 32:
+        p.error("heads must divide dim, kv-heads must divide heads, and dim and ffn must be multiples of 32")
+    if a.pad_mib:
+        bytes_per_row = 3 * quantize(np.zeros((1, a.dim), np.float32), kind).nbytes
+        a.ffn = max(a.ffn, (a.pad_mib << 20) // (a.layers * bytes_per_row) // 32 * 32)
+
+    merges = learn_merges(a.vocab - 256 - len(SPECIAL))
+    tokens = SPECIAL + [byte_spelling()[b] for b in range(256)] + [left + right for left, right in merges]
+    vocab, head_dim = len(tokens), a.dim // a.heads
+    if vocab != a.vocab or len(set(tokens)) != vocab:
+        p.error(f"the text in this file gives {vocab} tokens at most")
+
+    w = GGUFWriter(a.out, "llama")
+    w.add_name(f"tiny {a.type}")
+    w.add_file_type(FILE_TYPE[kind])
+    w.add_context_length(a.context)
+    w.add_embedding_length(a.dim)
+    w.add_block_count(a.layers)
+    w.add_feed_forward_length(a.ffn)
+    w.add_head_count(a.heads)
+    w.add_head_count_kv(a.kv_heads)
+    w.add_layer_norm_rms_eps(1e-5)
+    w.add_rope_freq_base(1e4)
+    w.add_rope_dimension_count(head_dim)
+    w.add_vocab_size(vocab)
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre("smollm")
+    w.add_token_list(tokens)
+    w.add_token_types([CONTROL] * len(SPECIAL) + [NORMAL] * (vocab - len(SPECIAL)))
+    w.add_token_merges([f"{left} {right}" for left, right in merges])
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+    w.add_unk_token_id(0)
+    w.add_pad_token_id(2)
+    w.add_add_bos_token(False)
+    w.add_add_space_prefix(False)
+    w.add_chat_template(TEMPLATE)
+
+    def matrix(name, rows, cols, of=kind):
+        """Rows of about unit gain, so that activations neither die out nor blow up."""
+        values = rng.standard_normal((rows, cols), np.float32) / np.float32(np.sqrt(cols))
+        w.add_tensor(name, quantize(values, of), raw_dtype=of)
+
+    def norm(name):
+        w.add_tensor(name, rng.uniform(0.8, 1.2, a.dim).astype(np.float32))
+
+    matrix("token_embd.weight", vocab, a.dim, T[a.embedding_type])
+    norm("output_norm.weight")
+    if a.untied:
+        matrix("output.weight", vocab, a.dim, T[a.embedding_type])
+    for i in range(a.layers):
+        b = f"blk.{i}."
+        norm(b + "attn_norm.weight")
+        matrix(b + "attn_q.weight", a.dim, a.dim)
+        matrix(b + "attn_k.weight", a.kv_heads * head_dim, a.dim)
+        matrix(b + "attn_v.weight", a.kv_heads * head_dim, a.dim)
+        matrix(b + "attn_output.weight", a.dim, a.dim)
+        norm(b + "ffn_norm.weight")
+        matrix(b + "ffn_gate.weight", a.ffn, a.dim)
+        matrix(b + "ffn_up.weight", a.ffn, a.dim)
+        matrix(b + "ffn_down.weight", a.dim, a.ffn)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+if __name__ == "__main__":
+    main()
