@@ -33,6 +33,8 @@ struct loop_op {
 
 /* IO_URING never falls back: -ENOSYS, -EPERM and the like are the caller's to report. IO_AUTO tries io_uring first. */
 int loop_new(enum io_backend backend, unsigned entries, struct loop **out, struct err *err);
+/* Cancels what is in flight and calls `done` for each (-ECANCELED, or the result it had already); operations started from
+ * there on do nothing. */
 void loop_free(struct loop *loop);
 enum io_backend loop_backend(const struct loop *loop); /* never IO_AUTO */
 
@@ -41,6 +43,8 @@ void loop_receive(struct loop *loop, struct loop_op *op, int socket, void *buffe
 void loop_send(struct loop *loop, struct loop_op *op, int socket, const void *buffer, size_t n_bytes); /* may be short */
 void loop_read(struct loop *loop, struct loop_op *op, int fd, void *buffer, size_t n_bytes);  /* an eventfd or a pipe */
 void loop_poll(struct loop *loop, struct loop_op *op, int fd); /* readable (result: poll bits), once */
+/* The peer closed or reset the connection (result: poll bits), whatever is still unread. */
+void loop_hangup(struct loop *loop, struct loop_op *op, int socket);
 void loop_timer(struct loop *loop, struct loop_op *op, uint64_t after_ns);
 void loop_cancel(struct loop *loop, struct loop_op *op); /* nothing happens when it is not in flight */
 

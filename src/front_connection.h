@@ -1,0 +1,98 @@
+/* Client connections of the front: one struct connection per accepted socket, over io/loop and io/http. It knows HTTP
+ * framing and nothing of what is asked or answered.
+ *
+ * A connection asks for one answer at a time. The handler's `request` is told of a whole request; the answer is made
+ * then or any time later, by
+ *
+ *     connection_answer()                                            everything at once, or
+ *     connection_begin(), connection_write() ..., connection_end()   piece by piece (chunked; HTTP/1.0: until closed)
+ *
+ * and a pipelined request is looked at only after the answer before it has left. Nothing here calls the handler from
+ * within one of these functions: all four callbacks come from the loop, so a caller may walk its own tables while it
+ * writes.
+ *
+ * Answers wait in memory while the client does not read; past `client_buffer_bytes` the client is too slow and is
+ * dropped. Meanwhile a poll for the peer's hang-up is always in flight: a client that goes away (end of file, reset,
+ * too slow) before its answer has ended is reported by `gone`, once. */
+#ifndef WEIGHTD_SRC_FRONT_CONNECTION_H
+#define WEIGHTD_SRC_FRONT_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "io/http.h"
+#include "io/loop.h"
+#include "src/err.h"
+
+struct connection;
+struct connection_set;
+
+struct connection_handler {
+	/* A whole request. The views in `request` end when this returns; the answer may come later. */
+	void (*request)(struct connection *connection, const struct http_request *request);
+	/* What came is not a request that can be served (HTTP status 4xx or 5xx: 400, 408, 413, 414, 431 ...). Wants an
+	 * answer as `request` does; the connection closes after it. */
+	void (*refused)(struct connection *connection, int status, const char *reason);
+	/* The client is gone before its answer ended: stop making it. Nothing may be written any more. */
+	void (*gone)(struct connection *connection);
+	/* The connection ends with this call, whatever the reason. May be NULL. */
+	void (*closed)(struct connection *connection);
+};
+
+struct connection_limits {
+	uint64_t max_request_bytes;   /* of a body, else 413 */
+	uint64_t client_buffer_bytes; /* queued answer bytes, else dropped */
+	uint64_t idle_ns;	      /* between requests, then closed without a word; 0: 75 s */
+	uint64_t request_ns;	      /* from a request's first byte to its last, then 408; 0: 30 s */
+	uint64_t stall_ns; /* an ended answer of which the client takes no byte for so long is dropped; 0: 30 s */
+};
+
+/* All connections of a process. The fields are for reading. */
+struct connection_set {
+	struct loop *loop; /* borrows */
+	struct connection_handler handler;
+	struct connection_limits limits;
+	void *owner; /* borrows: the caller's, see connection_owner */
+	struct connection *first;
+	unsigned n;
+	struct loop_op tick;
+};
+
+void connection_set_init(struct connection_set *set, struct loop *loop, const struct connection_handler *handler,
+			 const struct connection_limits *limits, void *owner);
+/* No request after the current answers: idle connections close now, others when their answer has left. A socket opened
+ * from now on gets one answer. */
+void connection_set_drain(struct connection_set *set);
+/* Drops every connection (`closed` comes from the loop, `gone` does not). The set may go away once `n` is 0, or after
+ * loop_free. */
+void connection_set_abort(struct connection_set *set);
+
+/* Takes an accepted socket (closed at the end, also on failure). -ENOMEM. */
+int connection_open(struct connection_set *set, int socket);
+
+void *connection_owner(const struct connection *connection); /* the set's owner */
+/* One pointer for the answer being made, NULL when a request comes. */
+void *connection_answerer(const struct connection *connection);
+void connection_set_answerer(struct connection *connection, void *answerer);
+
+/* A whole answer, with Content-Length. `extra`: further header lines, each ending with \r\n, or "". To a HEAD request
+ * only the head goes out. 0; -EPIPE when the client is gone or was found too slow (`gone` comes or came); -ENOMEM
+ * likewise: the connection is given up. */
+int connection_answer(struct connection *connection, int status, const char *content_type, const void *body,
+		      size_t n_bytes, const char *extra);
+/* An answer in pieces. Each connection_write is one chunk (of no bytes: nothing). They queue; connection_flush starts
+ * the sending of what is queued, connection_end ends the answer and flushes. Same results. */
+int connection_begin(struct connection *connection, int status, const char *content_type, const char *extra);
+int connection_write(struct connection *connection, const void *bytes, size_t n_bytes);
+void connection_flush(struct connection *connection);
+int connection_end(struct connection *connection);
+
+/* Closes after the answer being made, or now when there is none. */
+void connection_drain(struct connection *connection);
+/* Closes now: an unfinished answer is cut off where it is, so that the client sees it. `gone` does not come. */
+void connection_abort(struct connection *connection);
+
+uint64_t connection_queued(const struct connection *connection); /* bytes written and not taken by the kernel yet */
+
+#endif
