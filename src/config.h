@@ -17,7 +17,10 @@ enum { CONFIG_MODELS_MAX = 16, CONFIG_PATH = 1024 };
 
 struct config_model {
 	char name[128];
-	char path[CONFIG_PATH]; /* absolute after loading */
+	char path[CONFIG_PATH]; /* absolute after config_finish */
+	char file[CONFIG_PATH]; /* path = FILE as written; relative ones lie in model_dir; "" with pull */
+	char pull[64];		/* pull = NAME in the catalogue; "" with path */
+	bool implied;		/* not written: added by config_finish because it was pulled */
 };
 
 struct config {
@@ -36,6 +39,7 @@ struct config {
 	char user[64];                  /* become this user in children when started as root; "" stays, capabilities are dropped */
 	uint32_t log_level;             /* error | warning | info | debug = 0..3 */
 	char model_dir[CONFIG_PATH];    /* where pulled models lie */
+	char catalogue[CONFIG_PATH];    /* names that can be pulled: models.ini */
 	/* placement */
 	uint32_t backing;               /* enum segment_backing: shm | memfd */
 	uint32_t huge_pages;            /* enum segment_huge: try | off | on */
@@ -55,17 +59,24 @@ struct config {
 	uint32_t n_models;
 };
 
-/* Defaults for this user (root: /run/weightd, /var/lib/weightd; else $XDG_RUNTIME_DIR/weightd and the cache directory). */
+/* Defaults for this user. Paths: $RUNTIME_DIRECTORY and $STATE_DIRECTORY when systemd set them; else root has /run/weightd
+ * and /var/lib/weightd, another user $XDG_RUNTIME_DIR/weightd (else /tmp/weightd-UID) and ${XDG_CACHE_HOME:-~/.cache}/weightd. */
 void config_defaults(struct config *out);
 
-/* Reads a file over the defaults. -EINVAL with "file:line: key: what is wrong, what is allowed"; an unknown key names the
- * nearest known one. Then checks what depends on several keys. */
+/* Reads a file over the defaults, then config_finish. -EINVAL with "file:line: key: what is wrong, what is allowed"; an
+ * unknown key names the nearest known one. -ENOENT and the like when the file cannot be opened. */
 int config_load(const char *path, struct config *out, struct err *err);
 
-/* Sets one key as "key=value" (the command line's --set). */
+/* Sets one key as "key=value" (the command line's --set). Call config_finish after the last one. */
 int config_set(struct config *config, const char *assignment, struct err *err);
 
-/* Every key with type, bounds, default and help: the source of --help-config and of weightd.conf(5). */
+/* Checks what depends on several keys and finds the models' files: pull = NAME through the catalogue, relative paths in
+ * model_dir. Without any [model] section every model of the catalogue that lies in model_dir is served under its name there.
+ * May be called again after changes. Whether the files exist is the loader's business. */
+int config_finish(struct config *config, struct err *err);
+
+/* Every key with type, bounds, default (root's) and help as a commented file: what --help-config prints, and the same text as
+ * conf/weightd.conf. */
 void config_print_keys(FILE *out);
 /* The effective settings, in the file's own syntax. */
 void config_print(const struct config *config, FILE *out);

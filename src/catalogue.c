@@ -1,0 +1,196 @@
+/* Everything read here ends up in a command line, a path or a digest comparison, so each value is held to the
+ * characters that its use needs: a package cannot be an option or a URL, a member cannot leave the archive. */
+#include "src/catalogue.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/inifile.h"
+
+static bool plain(const char *text, const char *extra)
+{
+	if (!isalnum((unsigned char)text[0]))
+		return false;
+	for (const char *p = text; *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr(extra, *p))
+			return false;
+	return true;
+}
+
+static int set_word(char *dst, size_t size, const char *value, const char *extra, struct err *err)
+{
+	if (!plain(value, extra) || strlen(value) >= size)
+		return err_set(
+			err, -EINVAL,
+			"must be 1 to %zu letters, digits or characters of '%s', beginning with a letter or digit",
+			size - 1, extra);
+	strcpy(dst, value);
+	return 0;
+}
+
+static int set_source(struct catalogue_model *model, const char *value, struct err *err)
+{
+	if (strcmp(value, "pypi"))
+		return err_set(err, -EINVAL, "unknown kind '%.40s'; known: pypi", value);
+	model->source = CATALOGUE_PYPI;
+	return 0;
+}
+
+static int set_package(struct catalogue_model *model, const char *value, struct err *err)
+{
+	return set_word(model->package, sizeof model->package, value, "._-", err);
+}
+
+static int set_version(struct catalogue_model *model, const char *value, struct err *err)
+{
+	return set_word(model->version, sizeof model->version, value, "._-+!", err);
+}
+
+static int set_member(struct catalogue_model *model, const char *value, struct err *err)
+{
+	int rc = set_word(model->member, sizeof model->member, value, "._-+/", err);
+	if (rc < 0)
+		return rc;
+	const char *slash = strrchr(model->member, '/');
+	model->file = slash ? slash + 1 : model->member;
+	if (strstr(model->member, "..") || !isalnum((unsigned char)model->file[0]))
+		return err_set(err, -EINVAL, "must be a path to a file inside the archive, without '..'");
+	return 0;
+}
+
+static int set_sha256(struct catalogue_model *model, const char *value, struct err *err)
+{
+	if (strlen(value) != 2 * CATALOGUE_SHA256_BYTES || strspn(value, "0123456789abcdefABCDEF") != strlen(value))
+		return err_set(err, -EINVAL, "must be 64 hexadecimal digits");
+	for (unsigned i = 0; i < CATALOGUE_SHA256_BYTES; i++) {
+		const char digits[3] = {value[2 * i], value[2 * i + 1]};
+		model->sha256[i] = (uint8_t)strtoul(digits, NULL, 16);
+	}
+	return 0;
+}
+
+static int set_bytes(struct catalogue_model *model, const char *value, struct err *err)
+{
+	char *end;
+	errno = 0;
+	model->bytes = strtoumax(value, &end, 10);
+	if (!isdigit((unsigned char)value[0]) || *end || errno || model->bytes == 0 || model->bytes > UINT64_C(1) << 46)
+		return err_set(err, -EINVAL, "must be the file's size in bytes");
+	return 0;
+}
+
+static int set_licence(struct catalogue_model *model, const char *value, struct err *err)
+{
+	return set_word(model->licence, sizeof model->licence, value, "._-+ ()", err);
+}
+
+static int set_about(struct catalogue_model *model, const char *value, struct err *err)
+{
+	if (strlen(value) >= sizeof model->about)
+		return err_set(err, -EINVAL, "longer than %zu characters", sizeof model->about - 1);
+	strcpy(model->about, value);
+	return 0;
+}
+
+static const struct catalogue_key {
+	const char *name;
+	int (*set)(struct catalogue_model *model, const char *value, struct err *err);
+	bool optional;
+} keys[] = {
+	{"source", set_source, false},	 {"package", set_package, false}, {"version", set_version, false},
+	{"member", set_member, false},	 {"sha256", set_sha256, false},	  {"bytes", set_bytes, false},
+	{"licence", set_licence, false}, {"about", set_about, true},
+};
+enum { N_KEYS = sizeof keys / sizeof keys[0] };
+
+struct reading {
+	struct catalogue *catalogue;
+	bool seen[N_KEYS]; /* in the last section */
+};
+
+/* The section read last must be complete before the next one begins or the file ends. */
+static int section_complete(const struct reading *reading, struct err *err)
+{
+	if (reading->catalogue->n_models == 0)
+		return 0;
+	const struct catalogue_model *model = &reading->catalogue->models[reading->catalogue->n_models - 1];
+	for (unsigned i = 0; i < N_KEYS; i++)
+		if (!reading->seen[i] && !keys[i].optional)
+			return err_set(err, -EINVAL, "the key '%s' is missing in section [%s]", keys[i].name,
+				       model->name);
+	return 0;
+}
+
+static int catalogue_entry(void *user, const struct inifile_entry *entry, struct err *err)
+{
+	struct reading *reading = user;
+	struct catalogue *catalogue = reading->catalogue;
+	if (!entry->key) {
+		int rc = section_complete(reading, err);
+		if (rc < 0)
+			return rc;
+		memset(reading->seen, 0, sizeof reading->seen);
+		return set_word(catalogue->models[catalogue->n_models++].name, sizeof catalogue->models[0].name,
+				entry->section, "._-", err);
+	}
+	if (catalogue->n_models == 0)
+		return err_set(err, -EINVAL, "%s: must stand in a section named for the model", entry->key);
+	for (unsigned i = 0; i < N_KEYS; i++) {
+		if (strcmp(keys[i].name, entry->key))
+			continue;
+		struct err why;
+		reading->seen[i] = true;
+		int rc = keys[i].set(&catalogue->models[catalogue->n_models - 1], entry->value, &why);
+		return rc < 0 ? err_set(err, rc, "%s: %s", entry->key, why.text) : 0;
+	}
+	return err_set(err, -EINVAL, "unknown key '%s'", entry->key);
+}
+
+int catalogue_load(const char *path, struct catalogue **out, struct err *err)
+{
+	static_assert((int)CATALOGUE_MODELS_MAX >= (int)INIFILE_SECTIONS_MAX, "a section is a model");
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return err_set(err, -errno, "%.160s: %s", path, strerror(errno));
+	struct reading reading = {.catalogue = calloc(1, sizeof *reading.catalogue)};
+	int rc = reading.catalogue ? inifile_read(file, path, catalogue_entry, &reading, err) : -ENOMEM;
+	fclose(file);
+	if (rc == 0) {
+		struct err why;
+		rc = section_complete(&reading, &why);
+		if (rc < 0)
+			err_set(err, rc, "%.120s: %s", path, why.text);
+	}
+	if (rc < 0) {
+		catalogue_free(reading.catalogue);
+		return rc;
+	}
+	*out = reading.catalogue;
+	return 0;
+}
+
+void catalogue_free(struct catalogue *catalogue)
+{
+	free(catalogue);
+}
+
+const struct catalogue_model *catalogue_find(const struct catalogue *catalogue, const char *name, struct err *err)
+{
+	char known[160] = "";
+	for (unsigned i = 0; i < catalogue->n_models; i++) {
+		const char *candidate = catalogue->models[i].name;
+		if (!strcmp(candidate, name))
+			return &catalogue->models[i];
+		size_t used = strlen(known);
+		if (used + strlen(candidate) + 3 < sizeof known)
+			snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", candidate);
+	}
+	err_set(err, -ENOENT, "'%.48s' is not in the catalogue; known: %s", name, known[0] ? known : "none");
+	return NULL;
+}

@@ -1,0 +1,249 @@
+/* Loading weightd.conf: defaults, file, command line, then the checks that need all of them. */
+#include "src/config.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/catalogue.h"
+#include "src/config_keys.h"
+#include "src/inifile.h"
+
+/* The first of systemd's colon-separated directories, if it set any. */
+static bool from_systemd(const char *variable, char *out, size_t size)
+{
+	const char *value = getenv(variable);
+	if (!value || value[0] != '/')
+		return false;
+	snprintf(out, size, "%.*s", (int)strcspn(value, ":"), value);
+	return true;
+}
+
+static const char *home(void)
+{
+	const char *directory = getenv("HOME");
+	if (directory && directory[0] == '/')
+		return directory;
+	const struct passwd *account = getpwuid(getuid());
+	return account ? account->pw_dir : "/";
+}
+
+static void runtime_directory(char *out, size_t size)
+{
+	const char *xdg = getenv("XDG_RUNTIME_DIR");
+	if (from_systemd("RUNTIME_DIRECTORY", out, size))
+		return;
+	if (geteuid() == 0)
+		snprintf(out, size, "/run/weightd");
+	else if (xdg && xdg[0] == '/')
+		snprintf(out, size, "%s/weightd", xdg);
+	else
+		snprintf(out, size, "/tmp/weightd-%u", (unsigned)geteuid());
+}
+
+static void state_directory(char *out, size_t size)
+{
+	const char *xdg = getenv("XDG_CACHE_HOME");
+	if (from_systemd("STATE_DIRECTORY", out, size))
+		return;
+	if (geteuid() == 0)
+		snprintf(out, size, "/var/lib/weightd");
+	else if (xdg && xdg[0] == '/')
+		snprintf(out, size, "%s/weightd", xdg);
+	else
+		snprintf(out, size, "%s/.cache/weightd", home());
+}
+
+void config_defaults(struct config *out)
+{
+	char runtime[CONFIG_PATH], state[CONFIG_PATH], value[2 * CONFIG_PATH];
+	runtime_directory(runtime, sizeof runtime);
+	state_directory(state, sizeof state);
+	const struct config_directories directories = {.runtime = runtime, .state = state, .data = PKGDATADIR};
+	memset(out, 0, sizeof *out);
+	/* Only a directory from the environment can be too long: the member then stays empty and config_finish says so.
+	 */
+	for (unsigned group = 0; group < N_GROUPS; group++)
+		for (const struct config_key *key = config_sections[group].keys; key->name; key++)
+			config_key_set(key, out, config_key_default(key, &directories, value, sizeof value), NULL);
+}
+
+static int set_by_name(struct config *config, const char *name, const char *value, struct err *err)
+{
+	const struct config_key *key = config_key_find(name);
+	if (!key) {
+		const char *nearest = config_key_nearest(name);
+		if (nearest)
+			return err_set(err, -EINVAL, "unknown key '%s'; did you mean '%s'?", name, nearest);
+		return err_set(err, -EINVAL, "unknown key '%s'; weightd --help-config lists all", name);
+	}
+	struct err why = {""};
+	int rc = config_key_set(key, config, value, &why);
+	return rc < 0 ? err_set(err, rc, "%s: %s", name, why.text) : 0;
+}
+
+int config_set(struct config *config, const char *assignment, struct err *err)
+{
+	char name[64];
+	size_t n = strcspn(assignment, "=");
+	if (assignment[n] != '=' || n == 0 || n >= sizeof name)
+		return err_set(err, -EINVAL, "'%.60s' is not key=value", assignment);
+	memcpy(name, assignment, n);
+	name[n] = '\0';
+	return set_by_name(config, name, assignment + n + 1, err);
+}
+
+/* "model NAME" begins a model; its name becomes part of shared memory names and of the API. */
+static int begin_section(struct config *config, const char *section, struct err *err)
+{
+	struct err why;
+	if (!strcmp(section, "weightd"))
+		return 0;
+	if (strncmp(section, "model ", 6))
+		return err_set(err, -EINVAL, "unknown section [%s]; known: [weightd] and [model NAME]", section);
+	const char *name = section + 6 + strspn(section + 6, " ");
+	if (config_check_name(name, "._-", INIFILE_NAME_MAX, &why) < 0)
+		return err_set(err, -EINVAL, "the model's name %s", why.text);
+	for (uint32_t i = 0; i < config->n_models; i++)
+		if (!strcmp(config->models[i].name, name))
+			return err_set(err, -EINVAL, "model %s comes twice", name);
+	if (config->n_models == CONFIG_MODELS_MAX)
+		return err_set(err, -EINVAL, "more than %d models", CONFIG_MODELS_MAX);
+	strcpy(config->models[config->n_models++].name, name);
+	return 0;
+}
+
+static int set_model_key(struct config_model *model, const char *name, const char *value, struct err *err)
+{
+	char *member = !strcmp(name, "path") ? model->file : !strcmp(name, "pull") ? model->pull : NULL;
+	size_t size = member == model->file ? sizeof model->file : sizeof model->pull;
+	if (!member)
+		return err_set(err, -EINVAL, "unknown key '%s' in a model's section; known: path, pull", name);
+	if (!value[0] || strlen(value) >= size)
+		return err_set(err, -EINVAL, "%s: must have 1 to %zu characters", name, size - 1);
+	strcpy(member, value);
+	if (model->file[0] && model->pull[0])
+		return err_set(err, -EINVAL, "%s: a model has either path or pull", name);
+	return 0;
+}
+
+static int read_entry(void *user, const struct inifile_entry *entry, struct err *err)
+{
+	struct config *config = user;
+	if (!entry->key)
+		return begin_section(config, entry->section, err);
+	if (!strcmp(entry->section, "weightd"))
+		return set_by_name(config, entry->key, entry->value, err);
+	if (!entry->section[0])
+		return err_set(err, -EINVAL, "%s: must stand under [weightd] or [model NAME]", entry->key);
+	return set_model_key(&config->models[config->n_models - 1], entry->key, entry->value, err);
+}
+
+int config_load(const char *path, struct config *out, struct err *err)
+{
+	config_defaults(out);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return err_set(err, -errno, "%.160s: %s", path, strerror(errno));
+	int rc = inifile_read(file, path, read_entry, out, err);
+	fclose(file);
+	return rc < 0 ? rc : config_finish(out, err);
+}
+
+static int set_path(struct config_model *model, const char *directory, const char *file, struct err *err)
+{
+	int n = file[0] == '/' ? snprintf(model->path, sizeof model->path, "%s", file)
+			       : snprintf(model->path, sizeof model->path, "%s/%s", directory, file);
+	if (n < 0 || (size_t)n >= sizeof model->path)
+		return err_set(err, -ENAMETOOLONG, "model %s: the path is longer than %d characters", model->name,
+			       CONFIG_PATH - 1);
+	return 0;
+}
+
+static int find_written_models(struct config *config, const struct catalogue *catalogue, struct err *err)
+{
+	for (uint32_t i = 0; i < config->n_models; i++) {
+		struct config_model *model = &config->models[i];
+		const char *file = model->file;
+		if (!file[0] && !model->pull[0])
+			return err_set(err, -EINVAL, "[model %s]: needs path = FILE or pull = NAME", model->name);
+		if (model->pull[0]) {
+			struct err why;
+			const struct catalogue_model *known = catalogue_find(catalogue, model->pull, &why);
+			if (!known)
+				return err_set(err, -EINVAL, "[model %s]: pull: %s", model->name, why.text);
+			file = known->file;
+		}
+		int rc = set_path(model, config->model_dir, file, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* No model is named in the file: whatever was pulled is served. */
+static int find_pulled_models(struct config *config, const struct catalogue *catalogue, struct err *err)
+{
+	for (unsigned i = 0; i < catalogue->n_models && config->n_models < CONFIG_MODELS_MAX; i++) {
+		const struct catalogue_model *known = &catalogue->models[i];
+		struct config_model *model = &config->models[config->n_models];
+		memset(model, 0, sizeof *model);
+		int rc = set_path(model, config->model_dir, known->file, err);
+		if (rc < 0)
+			return rc;
+		if (config_check_name(known->name, "._-", INIFILE_NAME_MAX, NULL) < 0 || access(model->path, F_OK) < 0)
+			continue;
+		strcpy(model->name, known->name);
+		strcpy(model->pull, known->name);
+		model->implied = true;
+		config->n_models++;
+	}
+	return 0;
+}
+
+static int find_models(struct config *config, struct err *err)
+{
+	while (config->n_models && config->models[config->n_models - 1].implied)
+		config->n_models--;
+	bool written = config->n_models > 0, needed = false;
+	for (uint32_t i = 0; i < config->n_models; i++)
+		needed |= config->models[i].pull[0] != '\0';
+	struct catalogue *catalogue = NULL;
+	if (needed || !written) {
+		int rc = catalogue_load(config->catalogue, &catalogue, err);
+		if (rc == -ENOENT && !needed)
+			return 0;
+		if (rc < 0)
+			return rc;
+	}
+	int rc = written ? find_written_models(config, catalogue, err) : find_pulled_models(config, catalogue, err);
+	catalogue_free(catalogue);
+	return rc;
+}
+
+static int check_accounts(const struct config *config, struct err *err)
+{
+	if (config->user[0] && !getpwnam(config->user))
+		return err_set(err, -EINVAL, "user: no user '%s' on this machine", config->user);
+	if (config->socket_group[0] && !getgrnam(config->socket_group))
+		return err_set(err, -EINVAL, "socket_group: no group '%s' on this machine", config->socket_group);
+	return 0;
+}
+
+int config_finish(struct config *config, struct err *err)
+{
+	if (!config->socket[0] || !config->control_socket[0])
+		return err_set(err, -ENAMETOOLONG,
+			       "socket, control_socket: the runtime directory's path is too long for a socket (%zu "
+			       "characters)",
+			       sizeof config->socket - 1);
+	if (!config->model_dir[0])
+		return err_set(err, -ENAMETOOLONG, "model_dir: the state directory's path is too long");
+	if (!strcmp(config->socket, config->control_socket))
+		return err_set(err, -EINVAL, "control_socket: must differ from socket (%s)", config->socket);
+	int rc = check_accounts(config, err);
+	return rc < 0 ? rc : find_models(config, err);
+}

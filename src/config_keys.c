@@ -1,0 +1,233 @@
+/* One row per key; everything else about a key follows from its row. Defaults are written as in a file and read by the
+ * same code, so a default outside its own bounds cannot go unnoticed. */
+#include "src/config_keys.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/loop.h"
+#include "shm/segment.h"
+#include "src/kernel/kernel.h"
+
+static const struct config_word io_words[] = {{"auto", IO_AUTO}, {"uring", IO_URING}, {"epoll", IO_EPOLL}, {NULL, 0}};
+static const struct config_word log_words[] = {{"error", 0}, {"warning", 1}, {"info", 2}, {"debug", 3}, {NULL, 0}};
+static const struct config_word backing_words[] = {{"shm", SEGMENT_SHM}, {"memfd", SEGMENT_MEMFD}, {NULL, 0}};
+static const struct config_word huge_words[] = {
+	{"try", SEGMENT_HUGE_TRY}, {"off", SEGMENT_HUGE_OFF}, {"on", SEGMENT_HUGE_ON}, {NULL, 0}};
+static const struct config_word cpu_level_words[] = {{"auto", UINT32_MAX},
+						     {"ref", CPU_LEVEL_REF},
+						     {"avx2", CPU_LEVEL_AVX2},
+						     {"avx512", CPU_LEVEL_AVX512},
+						     {NULL, 0}};
+static const struct config_word numerics_words[] = {
+	{"auto", UINT32_MAX}, {"f32", NUMERICS_F32}, {"bf16", NUMERICS_BF16}, {NULL, 0}};
+
+int config_check_name(const char *name, const char *extra, size_t max, struct err *err)
+{
+	if (!isalnum((unsigned char)name[0]))
+		return err_set(err, -EINVAL, "'%.40s' must begin with a letter or a digit", name);
+	for (const char *p = name; *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr(extra, *p))
+			return err_set(err, -EINVAL, "'%.40s' has a character other than letters, digits and '%s'",
+				       name, extra);
+	if (strlen(name) > max)
+		return err_set(err, -EINVAL, "'%.20s...' has more than %zu characters", name, max);
+	return 0;
+}
+
+static int check_instance(const char *value, struct err *err)
+{
+	return config_check_name(value, "_-", 63, err);
+}
+
+static int check_account(const char *value, struct err *err)
+{
+	return value[0] ? config_check_name(value, "._-", 63, err) : 0;
+}
+
+static int check_path(const char *value, struct err *err)
+{
+	if (value[0] != '/')
+		return err_set(err, -EINVAL, "'%.60s' is not an absolute path", value);
+	if (strstr(value, " #"))
+		return err_set(err, -EINVAL, "'%.60s': a comment behind a value begins with ' ;'", value);
+	return 0;
+}
+
+/* The API has no authentication of its own: who may connect is decided by the socket's mode, or by being on this
+ * machine. */
+static int check_listen(const char *value, struct err *err)
+{
+	char host[64], *end;
+	const char *colon = strrchr(value, ':');
+	if (!value[0])
+		return 0;
+	if (!colon || (size_t)(colon - value) >= sizeof host)
+		return err_set(err, -EINVAL, "'%.60s' is not ADDRESS:PORT", value);
+	memcpy(host, value, (size_t)(colon - value));
+	host[colon - value] = '\0';
+	unsigned long port = strtoul(colon + 1, &end, 10);
+	if (!isdigit((unsigned char)colon[1]) || *end || port == 0 || port > 65535)
+		return err_set(err, -EINVAL, "'%.20s' is not a port from 1 to 65535", colon + 1);
+	struct in_addr v4;
+	if (!strcmp(host, "[::1]"))
+		return 0;
+	if (inet_pton(AF_INET, host, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127)
+		return 0;
+	return err_set(err, -EINVAL,
+		       "'%.60s' is not a loopback address (127.0.0.0/8 or [::1]): calls are not authenticated, so they "
+		       "are only "
+		       "taken from this machine; put a proxy in front for others",
+		       host);
+}
+
+#define MEMBER(m) .offset = offsetof(struct config, m), .size = sizeof(((struct config *)0)->m)
+#define KIB UINT64_C(1024)
+#define MIB (1024 * KIB)
+#define GIB (1024 * MIB)
+#define TIB (1024 * GIB)
+
+static const struct config_key server_keys[] = {
+	{"instance", KEY_TEXT, MEMBER(instance), .check = check_instance, .allowed = "letters, digits, '_' and '-'",
+	 .fallback = "default",
+	 .help = "Name of this daemon among several on one machine. It is part of the shared memory objects' names."},
+	{"socket", KEY_TEXT, MEMBER(socket), .check = check_path, .allowed = "absolute path",
+	 .fallback = "RUNTIME/weightd.sock",
+	 .help = "Unix socket of the HTTP API. Not used when systemd passes a socket."},
+	{"socket_mode", KEY_MODE, MEMBER(socket_mode), .min = 0, .max = 0777, .fallback = "0660",
+	 .help = "Permissions of the API socket: who may write to it may call."},
+	{"socket_group", KEY_TEXT, MEMBER(socket_group), .check = check_account, .allowed = "group name or empty",
+	 .fallback = "",
+	 .help = "Group that owns the API socket and may read the shared memory objects. Empty: the daemon's own."},
+	{"listen", KEY_TEXT, MEMBER(listen), .check = check_listen, .allowed = "127.x.y.z:PORT, [::1]:PORT or empty",
+	 .fallback = "",
+	 .help = "TCP address of the API besides the Unix socket. Only loopback addresses are taken, because calls are "
+		 "not "
+		 "authenticated: every local user may connect. Empty: no TCP."},
+	{"control_socket", KEY_TEXT, MEMBER(control_socket), .check = check_path, .allowed = "absolute path",
+	 .fallback = "RUNTIME/control.sock",
+	 .help = "Unix socket for weightctl status and stop. Its mode is 0600: only the daemon's user and root get "
+		 "through."},
+	{"io", KEY_WORD, MEMBER(io), .words = io_words, .fallback = "auto",
+	 .help = "Kernel interface of the front and the loader. uring never falls back; auto takes epoll where "
+		 "io_uring is not "
+		 "allowed, and status tells."},
+	{"max_connections", KEY_NUMBER, MEMBER(max_connections), .min = 1, .max = 65536, .fallback = "1024",
+	 .help = "Client connections open at a time; further ones wait in the kernel's queue."},
+	{"max_request_bytes", KEY_SIZE, MEMBER(max_request_bytes), .min = 4 * KIB, .max = GIB, .fallback = "1M",
+	 .help = "Longest body of a request; longer ones get status 413."},
+	{"client_buffer_bytes", KEY_SIZE, MEMBER(client_buffer_bytes), .min = 64 * KIB, .max = GIB, .fallback = "4M",
+	 .help = "Answer bytes that a slow client may leave unread before its call is cancelled and its connection "
+		 "closed."},
+	{"max_queue", KEY_NUMBER, MEMBER(max_queue), .min = 1, .max = 65536, .fallback = "64",
+	 .help = "Calls running or waiting, over all workers; past it a request gets status 429 with Retry-After."},
+	{"user", KEY_TEXT, MEMBER(user), .check = check_account, .allowed = "user name or empty", .fallback = "",
+	 .help = "User that the child processes become when the daemon is started by root. Empty: they stay, without "
+		 "capabilities."},
+	{"log_level", KEY_WORD, MEMBER(log_level), .words = log_words, .fallback = "info",
+	 .help = "Least important kind of line that is logged to standard error."},
+	{"model_dir", KEY_TEXT, MEMBER(model_dir), .check = check_path, .allowed = "absolute path",
+	 .fallback = "STATE/models", .help = "Directory of pulled models, and where relative paths of models begin."},
+	{"catalogue", KEY_TEXT, MEMBER(catalogue), .check = check_path, .allowed = "absolute path",
+	 .fallback = "DATA/models.ini", .help = "Names that weightctl pull and the key pull of a model section know."},
+	{.name = NULL},
+};
+
+static const struct config_key placement_keys[] = {
+	{"backing", KEY_WORD, MEMBER(backing), .words = backing_words, .fallback = "shm",
+	 .help = "What holds the weights: shm is a named POSIX shared memory object in /dev/shm, memfd a sealed "
+		 "anonymous one, "
+		 "which needs no room in /dev/shm and cannot be reopened for writing by anyone."},
+	{"huge_pages", KEY_WORD, MEMBER(huge_pages), .words = huge_words, .fallback = "try",
+	 .help = "Whether the weights are collapsed into 2 MiB pages. on refuses to serve unless all of them were."},
+	{"lock_memory", KEY_BOOL, MEMBER(lock_memory), .fallback = "yes",
+	 .help = "Lock the weights into memory where the limit on locked memory allows; status tells."},
+	{"workers_per_node", KEY_NUMBER, MEMBER(workers_per_node), .min = 1, .max = 64, .fallback = "1",
+	 .help = "Worker processes for each model on each node with CPUs. One batches all its calls; more are seldom "
+		 "faster."},
+	{"threads", KEY_NUMBER, MEMBER(threads), .min = 1, .max = 1024, .zero_word = "auto", .fallback = "auto",
+	 .help = "Compute threads of a worker, each bound to a CPU of its own. auto: one per physical core of the "
+		 "node, shared "
+		 "out among its workers."},
+	{"io_cpus", KEY_IDS, MEMBER(io_cpus), .zero_word = "auto", .fallback = "auto",
+	 .help = "CPUs of the front, as a list such as 0,4-7; no compute threads run there. auto: one CPU where there "
+		 "are more "
+		 "than two."},
+	{.name = NULL},
+};
+
+static const struct config_key engine_keys[] = {
+	{"cpu_level", KEY_WORD, MEMBER(cpu_level), .words = cpu_level_words, .fallback = "auto",
+	 .help = "Instruction set of the kernels. auto: the highest this CPU has. ref is portable C, for comparison."},
+	{"numerics", KEY_WORD, MEMBER(numerics), .words = numerics_words, .fallback = "auto",
+	 .help = "Number format of activations in products. auto: bf16 where the CPU has instructions for it, else "
+		 "f32. It is "
+		 "fixed at load: an answer never depends on load or batch."},
+	{"context_tokens", KEY_NUMBER, MEMBER(context_tokens), .min = 32, .max = 16 * 1024 * 1024, .zero_word = "auto",
+	 .fallback = "auto", .help = "Longest prompt and answer together. auto: what the model was trained for."},
+	{"kv_bytes", KEY_SIZE, MEMBER(kv_bytes), .min = MIB, .max = 64 * TIB, .zero_word = "auto", .fallback = "auto",
+	 .help = "Most memory of a worker for keys and values of its calls. It is taken as calls need it and given "
+		 "back when "
+		 "they end. auto: a share of the node's free memory."},
+	{"prefill_chunk", KEY_NUMBER, MEMBER(prefill_chunk), .min = 16, .max = 4096, .fallback = "256",
+	 .help = "Prompt tokens computed in one step while other calls wait for their next token."},
+	{"max_running", KEY_NUMBER, MEMBER(max_running), .min = 1, .max = 32, .fallback = "32",
+	 .help = "Calls of a worker that generate together in one batch."},
+	{.name = NULL},
+};
+
+const struct config_section config_sections[N_GROUPS] = {
+	[GROUP_SERVER] = {"Server", server_keys},
+	[GROUP_PLACEMENT] = {"Placement", placement_keys},
+	[GROUP_ENGINE] = {"Engine", engine_keys},
+};
+
+const struct config_key *config_key_find(const char *name)
+{
+	for (unsigned group = 0; group < N_GROUPS; group++)
+		for (const struct config_key *key = config_sections[group].keys; key->name; key++)
+			if (!strcmp(key->name, name))
+				return key;
+	return NULL;
+}
+
+/* Levenshtein distance of two short names (inih keeps keys under 50 characters). */
+static unsigned distance(const char *a, const char *b)
+{
+	unsigned row[64];
+	size_t n = strnlen(b, 63);
+	for (unsigned j = 0; j <= n; j++)
+		row[j] = j;
+	for (unsigned i = 1; a[i - 1]; i++) {
+		unsigned diagonal = row[0];
+		row[0] = i;
+		for (unsigned j = 1; j <= n; j++) {
+			unsigned best = diagonal + (a[i - 1] != b[j - 1]);
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			diagonal = row[j];
+			row[j] = best;
+		}
+	}
+	return row[n];
+}
+
+const char *config_key_nearest(const char *name)
+{
+	const char *nearest = NULL;
+	unsigned least = 1 + (unsigned)strlen(name) / 3; /* a third of the letters may be wrong */
+	for (unsigned group = 0; group < N_GROUPS; group++)
+		for (const struct config_key *key = config_sections[group].keys; key->name; key++) {
+			unsigned d = distance(name, key->name);
+			if (d <= least) {
+				least = d - (d > 0);
+				nearest = key->name;
+			}
+		}
+	return nearest;
+}
