@@ -3,7 +3,8 @@
  *
  * A struct gemm is made once per worker before it is ready: it holds every ukernel that the model's matrix shapes need,
  * so that no call compiles, allocates or locks. Rows are processed in blocks of a fixed set of heights; a row's sum
- * runs over k in the same order in each of them. oneDNN's level follows ours (dnnl_set_max_cpu_isa, once per process). */
+ * runs over k in the same order in each of them. oneDNN's level follows ours (dnnl_set_max_cpu_isa, once per process).
+ */
 #ifndef WEIGHTD_KERNEL_GEMM_H
 #define WEIGHTD_KERNEL_GEMM_H
 

@@ -26,31 +26,32 @@ enum numerics { NUMERICS_F32 = 0, NUMERICS_BF16 = 1 };
 /* Inputs of a decode product, prepared once and used for every matrix that multiplies them.
  * All arrays are 64-byte aligned; strides equal `cols`. */
 struct activations {
-	float *f32;        /* [n_rows][cols]; with BF16 numerics: the rounded values */
-	uint16_t *bf16;    /* [n_rows][cols] bfloat16, set with BF16 numerics only */
-	float *group_sum;  /* [n_rows][cols / 32] sum of each group's (rounded) values, for formats with a minimum */
-	uint32_t n_rows;   /* 1..32 */
-	uint32_t cols;     /* a multiple of 32 */
+	float *f32;	  /* [n_rows][cols]; with BF16 numerics: the rounded values */
+	uint16_t *bf16;	  /* [n_rows][cols] bfloat16, set with BF16 numerics only */
+	float *group_sum; /* [n_rows][cols / 32] sum of each group's (rounded) values, for formats with a minimum */
+	uint32_t n_rows;  /* 1..32 */
+	uint32_t cols;	  /* a multiple of 32 */
 };
 
 enum { KV_PAGE_TOKENS = 32 }; /* positions per KV page; attention's order of sums is by page */
 
 /* Attention of one query row over one KV head. */
 struct attention {
-	const float *q;              /* [n_q][head_dim]: the query heads that share this KV head, already rotated */
-	float *out;                  /* [n_q][head_dim] */
-	const uint16_t *const *k;    /* [pages] -> [head_dim][KV_PAGE_TOKENS] bfloat16: this head's keys, transposed */
-	const uint16_t *const *v;    /* [pages] -> [KV_PAGE_TOKENS][head_dim] bfloat16 */
-	uint32_t n_q;                /* 1..32 */
-	uint32_t head_dim;           /* a multiple of 16, at most 256 */
-	uint32_t n_tokens;           /* positions attended, 1.. ; entries past it in the last page are not read as values */
-	float scale;                 /* 1 / sqrt(head_dim) */
+	const float *q;		  /* [n_q][head_dim]: the query heads that share this KV head, already rotated */
+	float *out;		  /* [n_q][head_dim] */
+	const uint16_t *const *k; /* [pages] -> [head_dim][KV_PAGE_TOKENS] bfloat16: this head's keys, transposed */
+	const uint16_t *const *v; /* [pages] -> [KV_PAGE_TOKENS][head_dim] bfloat16 */
+	uint32_t n_q;		  /* 1..32 */
+	uint32_t head_dim;	  /* a multiple of 16, at most 256 */
+	uint32_t n_tokens; /* positions attended, 1.. ; entries past it in the last page are not read as values */
+	float scale;	   /* 1 / sqrt(head_dim) */
 };
 
 struct kernels {
 	enum cpu_level level;
 
-	/* x [n_rows][cols] float32 -> what decode_product needs; `a` has its arrays, n_rows and cols set by the caller. */
+	/* x [n_rows][cols] float32 -> what decode_product needs; `a` has its arrays, n_rows and cols set by the caller.
+	 */
 	void (*prepare)(struct activations *a, const float *x, enum numerics numerics);
 
 	/* y[r][i] = sum_k W[i][k] * x[r][k] for the rows i of block rows [begin, end). y is [n_rows] with stride
@@ -59,8 +60,8 @@ struct kernels {
 			       float *y, size_t y_stride, enum numerics numerics);
 
 	/* Expands block rows [begin, end) for a prefill product. BF16: panel is [cols / 2][n][2] bfloat16 with
-	 * n = 16 * (end - begin) (VNNI pairs, as oneDNN's bf16 ukernel takes B); F32: [cols][n] float32. Padding rows give
-	 * zeros. 64-byte aligned. */
+	 * n = 16 * (end - begin) (VNNI pairs, as oneDNN's bf16 ukernel takes B); F32: [cols][n] float32. Padding rows
+	 * give zeros. 64-byte aligned. */
 	void (*expand_panel)(const struct matrix *w, uint32_t begin, uint32_t end, void *panel, enum numerics numerics);
 
 	/* One row of the matrix as float32 [cols], exact: the embedding look-up. */
@@ -69,8 +70,8 @@ struct kernels {
 	/* y[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]. y may be x. (Zhang and Sennrich, 2019) */
 	void (*rms_norm)(float *y, const float *x, const float *weight, uint32_t n, float eps);
 
-	/* Rotates pairs (2i, 2i + 1) of each head [n_heads][head_dim] in place by cos_sin [rope_dim / 2][2]; dimensions from
-	 * rope_dim on are left alone. (Su et al., 2021; GGUF's llama order) */
+	/* Rotates pairs (2i, 2i + 1) of each head [n_heads][head_dim] in place by cos_sin [rope_dim / 2][2]; dimensions
+	 * from rope_dim on are left alone. (Su et al., 2021; GGUF's llama order) */
 	void (*rope_pairs)(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim);
 
 	/* y[i] = silu(gate[i]) * up[i]. y may be gate. (Shazeer, 2020) */

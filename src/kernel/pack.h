@@ -1,9 +1,10 @@
 /* Packed matrices: how weights lie in a segment, and how rows from a model file get there.
  *
  * A packed matrix is [rows][cols], row-major in the file's sense (y = W x, one output per row). Rows are taken 16 at a
- * time (a *block row*: one AVX-512 register of float32 outputs), columns 32 at a time (a *group*: what GGUF's 32-element
- * blocks scale together). The last block row is padded with zero rows. A block row's groups follow each other; within a
- * group the codes of 16 rows x 32 columns come first and the scales after them, so a kernel reads one straight line.
+ * time (a *block row*: one AVX-512 register of float32 outputs), columns 32 at a time (a *group*: what GGUF's
+ * 32-element blocks scale together). The last block row is padded with zero rows. A block row's groups follow each
+ * other; within a group the codes of 16 rows x 32 columns come first and the scales after them, so a kernel reads one
+ * straight line.
  *
  *   kind    bytes per group of 16 x 32            file bytes   codes
  *   f32     2048                                  2048         [32 k][16 rows] float32
@@ -14,8 +15,8 @@
  *   q4_1    256 + 64  (d, then m, float16 [16])   320          as q4_0
  *
  * In a 4-bit group the 32-bit word j (0..3) of a row holds 8 codes: bits 4h + 16e (h 0..3, e 0..1) are column
- * 8j + 2h + e. A shift by 4h and a 16-entry table look-up of every 16-bit lane then give 16 rows x 2 neighbouring columns
- * in bfloat16, which is what vdpbf16ps multiplies.
+ * 8j + 2h + e. A shift by 4h and a 16-entry table look-up of every 16-bit lane then give 16 rows x 2 neighbouring
+ * columns in bfloat16, which is what vdpbf16ps multiplies.
  *
  * Nothing is stored larger than its file form, because decoding is bound by the bytes read. */
 #ifndef WEIGHTD_KERNEL_PACK_H
@@ -27,13 +28,13 @@
 enum { PACK_ROWS = 16, PACK_GROUP = 32 };
 
 enum pack_kind { /* written to segments: never renumber */
-	PACK_F32 = 0,
-	PACK_F16 = 1,
-	PACK_BF16 = 2,
-	PACK_Q8_0 = 3,
-	PACK_Q4_0 = 4,
-	PACK_Q4_1 = 5,
-	PACK_N_KINDS = 6,
+		 PACK_F32 = 0,
+		 PACK_F16 = 1,
+		 PACK_BF16 = 2,
+		 PACK_Q8_0 = 3,
+		 PACK_Q4_0 = 4,
+		 PACK_Q4_1 = 5,
+		 PACK_N_KINDS = 6,
 };
 
 /* A packed matrix somewhere in a segment. */

@@ -1,0 +1,64 @@
+/* Attention, level ref: the definition. One pass over the pages with a running maximum (Milakov and Gimelshein, 2018):
+ *
+ *   after each page   m = max of all scores so far
+ *                     l = sum of exp(score - m)
+ *                     out = sum of exp(score - m) * v
+ *
+ * When a page raises m, l and out are scaled by exp(old m - new m). At the end out / l is the softmax-weighted sum. The
+ * first page starts from m = -inf, whose factor is 0. */
+#include <math.h>
+
+#include "src/kernel/half.h"
+#include "src/kernel/levels.h"
+
+/* scores[t] = scale * q . k[.][t] for the page's first `n` positions; returns the largest. */
+static float page_scores(const struct attention *a, const float *q, const uint16_t *k, uint32_t n, float *scores)
+{
+	float largest = -INFINITY;
+
+	for (uint32_t t = 0; t < n; t++) {
+		float sum = 0.0f;
+		for (uint32_t d = 0; d < a->head_dim; d++)
+			sum += q[d] * f32_from_bf16(k[(size_t)d * KV_PAGE_TOKENS + t]);
+		scores[t] = a->scale * sum;
+		if (scores[t] > largest)
+			largest = scores[t];
+	}
+	return largest;
+}
+
+static void attend(const struct attention *a, const float *q, float *out)
+{
+	float maximum = -INFINITY, sum = 0.0f;
+
+	for (uint32_t d = 0; d < a->head_dim; d++)
+		out[d] = 0.0f;
+	for (uint32_t page = 0; page * KV_PAGE_TOKENS < a->n_tokens; page++) {
+		float scores[KV_PAGE_TOKENS];
+		uint32_t left = a->n_tokens - page * KV_PAGE_TOKENS;
+		uint32_t n = left < KV_PAGE_TOKENS ? left : KV_PAGE_TOKENS;
+		const uint16_t *v = a->v[page];
+		float page_maximum = page_scores(a, q, a->k[page], n, scores);
+		float new_maximum = page_maximum > maximum ? page_maximum : maximum;
+		float correction = expf(maximum - new_maximum);
+
+		maximum = new_maximum;
+		sum *= correction;
+		for (uint32_t d = 0; d < a->head_dim; d++)
+			out[d] *= correction;
+		for (uint32_t t = 0; t < n; t++) {
+			float p = expf(scores[t] - maximum);
+			sum += p;
+			for (uint32_t d = 0; d < a->head_dim; d++)
+				out[d] += p * f32_from_bf16(v[(size_t)t * a->head_dim + d]);
+		}
+	}
+	for (uint32_t d = 0; d < a->head_dim; d++)
+		out[d] /= sum;
+}
+
+void attention_ref(const struct attention *a)
+{
+	for (uint32_t head = 0; head < a->n_q; head++)
+		attend(a, a->q + (size_t)head * a->head_dim, a->out + (size_t)head * a->head_dim);
+}

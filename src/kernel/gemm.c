@@ -1,0 +1,378 @@
+/* The prefill product: who expands what, when, and in which order sums are made.
+ *
+ *   for each panel of 64 outputs                     a thread's share
+ *     for each slab of at most 2048 (1024) columns   expand 64 x slab weights into scratch: 256 KiB, which stays in L2
+ *       for each block of up to 32 rows of A         one ukernel call into a 32 x 64 tile, tile -> C
+ *
+ * A row's sum is made of one partial sum per slab, in order; inside a slab it is the ukernel's, which goes over k from
+ * left to right whatever its height. So a row gives the same bits alone and in any company.
+ *
+ * The tile makes the ukernels independent of C's stride and of the number of outputs: a ukernel is needed per number of
+ * columns (A's stride is compiled in) and height, a dozen for a model. It costs two passes over 256 bytes for every
+ * 2 * 64 * 2048 operations. Heights are 4, 8, 16 and 32: a tail runs at the next height up, over rows that are readable
+ * but do not matter, and leaves them in the tile. All ukernels add to the tile, which starts at zero or with C.
+ *
+ * Rejected: oneDNN's matmul primitive (allocates, locks, brings its own threads), its `transform` (a second pass over
+ * what expand_slab can write in order at once), a ukernel with C's own stride (one per matrix, and none for a caller
+ * that lays several products side by side). */
+#include "src/kernel/gemm.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <oneapi/dnnl/dnnl_ukernel.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/kernel/half.h"
+#include "src/kernel/levels.h"
+
+enum {
+	TILE_ROWS = 32,
+	N_HEIGHTS = 4,
+	SLAB_BYTES = 256 * 1024, /* of an expanded panel: a quarter of the smallest L2 among CPUs of the avx512 level */
+	SCRATCH_ALIGN = 64,
+};
+
+static const uint32_t heights[N_HEIGHTS] = {4, 8, 16, TILE_ROWS};
+
+/* How matrices of one width are multiplied: n_slabs - 1 slabs of slab_cols columns, then one of last_cols. */
+struct shape {
+	uint32_t cols;
+	uint32_t n_slabs;
+	uint32_t slab_cols;
+	uint32_t last_cols;
+	dnnl_brgemm_t slab[N_HEIGHTS]; /* NULL at level ref */
+	dnnl_brgemm_t last[N_HEIGHTS]; /* the same objects as `slab` where the widths agree */
+};
+
+struct gemm {
+	enum cpu_level level;
+	enum numerics numerics;
+	void (*expand_slab)(const struct matrix *w, const struct slab *slab, void *panel, enum numerics numerics);
+	size_t element_bytes; /* of A and of panels */
+	size_t panel_bytes;   /* scratch: panel, tile, oneDNN's own */
+	size_t library_bytes;
+	uint32_t n_shapes;
+	struct shape shapes[]; /* one for each distinct number of columns */
+};
+
+enum { TILE_BYTES = TILE_ROWS * GEMM_PANEL_ROWS * sizeof(float) };
+
+/* --- making ----------------------------------------------------------------------------------------------------------
+ */
+
+/* oneDNN fixes its level at its first use in a process. It may use all that the CPU has for ours (AMX, where present,
+ * is how such a CPU multiplies bfloat16), except that avx2 must not become anything wider. */
+static int fix_library_level(enum cpu_level level, struct err *err)
+{
+	if (dnnl_set_primitive_cache_capacity(0) != dnnl_success)
+		return err_set(err, -ENOTSUP, "oneDNN refused a primitive cache of size 0");
+	if (level != CPU_LEVEL_AVX2)
+		return 0;
+	if (dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2) != dnnl_success &&
+	    dnnl_get_effective_cpu_isa() != dnnl_cpu_isa_avx2)
+		return err_set(err, -ENOTSUP, "oneDNN already runs at another level than avx2 in this process");
+	return 0;
+}
+
+static int ukernel_status(dnnl_status_t status, uint32_t height, uint32_t k, uint32_t cols, struct err *err)
+{
+	switch (status) {
+	case dnnl_success:
+		return 0;
+	case dnnl_out_of_memory:
+		return err_set(err, -ENOMEM, "oneDNN: out of memory for the %u x %u ukernel", height, k);
+	default:
+		return err_set(err, -ENOTSUP,
+			       "oneDNN has no %u x %u x %u ukernel (A stride %u) for this level: status %d", height,
+			       GEMM_PANEL_ROWS, k, cols, (int)status);
+	}
+}
+
+/* tile [height][64] += A [height][cols, of which k] x panel [k][64] */
+static int ukernel_new(struct gemm *gemm, uint32_t height, uint32_t k, uint32_t cols, dnnl_brgemm_t *out,
+		       struct err *err)
+{
+	dnnl_data_type_t type = gemm->numerics == NUMERICS_BF16 ? dnnl_bf16 : dnnl_f32;
+	dnnl_pack_type_t expected = gemm->numerics == NUMERICS_BF16 ? dnnl_pack_type_pack32 : dnnl_pack_type_no_trans;
+	dnnl_pack_type_t pack_type = dnnl_pack_type_undef;
+	dnnl_brgemm_t ukernel = NULL;
+	size_t scratch_bytes = 0;
+	dnnl_status_t status;
+
+	status = dnnl_brgemm_create(&ukernel, height, GEMM_PANEL_ROWS, k, 1, cols, GEMM_PANEL_ROWS, GEMM_PANEL_ROWS,
+				    type, type, dnnl_f32);
+	if (status == dnnl_success)
+		status = dnnl_brgemm_set_add_C(ukernel, 1);
+	if (status == dnnl_success)
+		status = dnnl_brgemm_finalize(ukernel);
+	if (status == dnnl_success)
+		status = dnnl_brgemm_get_B_pack_type(ukernel, &pack_type);
+	if (status == dnnl_success && pack_type != expected)
+		status = dnnl_unimplemented;
+	if (status == dnnl_success)
+		status = dnnl_brgemm_get_scratchpad_size(ukernel, &scratch_bytes);
+	if (status == dnnl_success)
+		status = dnnl_brgemm_generate(ukernel);
+	if (status != dnnl_success) {
+		dnnl_brgemm_destroy(ukernel);
+		return ukernel_status(status, height, k, cols, err);
+	}
+	if (scratch_bytes > gemm->library_bytes)
+		gemm->library_bytes = scratch_bytes;
+	*out = ukernel;
+	return 0;
+}
+
+static int shape_make_ukernels(struct gemm *gemm, struct shape *shape, struct err *err)
+{
+	for (int i = 0; i < N_HEIGHTS; i++) {
+		int rc = ukernel_new(gemm, heights[i], shape->last_cols, shape->cols, &shape->last[i], err);
+		if (rc < 0)
+			return rc;
+		if (shape->n_slabs == 1 || shape->slab_cols == shape->last_cols) {
+			shape->slab[i] = shape->last[i];
+			continue;
+		}
+		rc = ukernel_new(gemm, heights[i], shape->slab_cols, shape->cols, &shape->slab[i], err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Equal slabs where the width allows it without making them much smaller: then one set of ukernels serves them all. */
+static void shape_divide(struct shape *shape, uint32_t largest_slab_cols)
+{
+	uint32_t n_groups = shape->cols / PACK_GROUP;
+	uint32_t fewest = (shape->cols + largest_slab_cols - 1) / largest_slab_cols;
+	uint32_t n_slabs = fewest;
+	uint32_t groups_per_slab;
+
+	while (n_groups % n_slabs != 0 && n_slabs < 2 * fewest)
+		n_slabs++;
+	if (n_groups % n_slabs != 0)
+		n_slabs = fewest;
+	groups_per_slab = (n_groups + n_slabs - 1) / n_slabs;
+	shape->slab_cols = groups_per_slab * PACK_GROUP;
+	shape->n_slabs = (n_groups + groups_per_slab - 1) / groups_per_slab;
+	shape->last_cols = shape->cols - (shape->n_slabs - 1) * shape->slab_cols;
+}
+
+static const struct shape *find_shape(const struct gemm *gemm, uint32_t cols)
+{
+	for (uint32_t i = 0; i < gemm->n_shapes; i++)
+		if (gemm->shapes[i].cols == cols)
+			return &gemm->shapes[i];
+	return NULL;
+}
+
+static int add_shape(struct gemm *gemm, const struct matrix *w, struct err *err)
+{
+	uint32_t largest_slab_cols = (uint32_t)(SLAB_BYTES / GEMM_PANEL_ROWS / gemm->element_bytes);
+	struct shape *shape = &gemm->shapes[gemm->n_shapes];
+	size_t panel_bytes;
+
+	if (w->cols == 0 || w->cols % PACK_GROUP != 0 || pack_group_bytes(w->kind) == 0)
+		return err_set(err, -EINVAL, "a matrix of kind %d with %u columns has no packed form", (int)w->kind,
+			       w->cols);
+	if (find_shape(gemm, w->cols))
+		return 0;
+	shape->cols = w->cols;
+	shape_divide(shape, largest_slab_cols);
+	gemm->n_shapes++; /* from here on gemm_free knows it */
+	panel_bytes = (size_t)shape->slab_cols * GEMM_PANEL_ROWS * gemm->element_bytes;
+	if (panel_bytes > gemm->panel_bytes)
+		gemm->panel_bytes = panel_bytes;
+	return gemm->level == CPU_LEVEL_REF ? 0 : shape_make_ukernels(gemm, shape, err);
+}
+
+int gemm_new(enum cpu_level level, enum numerics numerics, const struct matrix *w, uint32_t n, struct gemm **out,
+	     struct err *err)
+{
+	struct gemm *gemm;
+	int rc = 0;
+
+	if (!kernels_get(level, numerics))
+		return err_set(err, -ENOTSUP, "this CPU and build have no %s kernels with %s numerics",
+			       cpu_level_name(level), numerics == NUMERICS_BF16 ? "bf16" : "f32");
+	gemm = calloc(1, sizeof *gemm + n * sizeof gemm->shapes[0]);
+	if (!gemm)
+		return err_set(err, -ENOMEM, "out of memory for the prefill kernels of %u matrices", n);
+	gemm->level = level;
+	gemm->numerics = numerics;
+	gemm->expand_slab = expand_slab_ref;
+	gemm->element_bytes = numerics == NUMERICS_BF16 ? sizeof(uint16_t) : sizeof(float);
+	if (level != CPU_LEVEL_REF)
+		rc = fix_library_level(level, err);
+	for (uint32_t i = 0; i < n && rc == 0; i++)
+		rc = add_shape(gemm, &w[i], err);
+	if (rc < 0) {
+		gemm_free(gemm);
+		return rc;
+	}
+	*out = gemm;
+	return 0;
+}
+
+void gemm_free(struct gemm *gemm)
+{
+	if (!gemm)
+		return;
+	for (uint32_t s = 0; s < gemm->n_shapes; s++) {
+		struct shape *shape = &gemm->shapes[s];
+		for (int i = 0; i < N_HEIGHTS; i++) {
+			if (shape->slab[i] != shape->last[i])
+				dnnl_brgemm_destroy(shape->slab[i]);
+			dnnl_brgemm_destroy(shape->last[i]);
+		}
+	}
+	free(gemm);
+}
+
+/* --- running ---------------------------------------------------------------------------------------------------------
+ */
+
+size_t gemm_scratch_bytes(const struct gemm *gemm)
+{
+	return gemm->panel_bytes + TILE_BYTES + gemm->library_bytes + SCRATCH_ALIGN;
+}
+
+uint32_t gemm_n_panels(const struct matrix *w)
+{
+	return w->rows / GEMM_PANEL_ROWS + (w->rows % GEMM_PANEL_ROWS != 0);
+}
+
+/* The ukernel of level ref: tile [n_rows][n_columns of 64] += a [n_rows][stride, of which k] x panel. */
+static void multiply_ref(enum numerics numerics, const void *a, size_t stride, uint32_t n_rows, const void *panel,
+			 uint32_t n_columns, uint32_t k, float *tile)
+{
+	const uint16_t *a_half = a, *pairs = panel;
+	const float *a_f32 = a, *values = panel;
+
+	for (uint32_t row = 0; row < n_rows; row++)
+		for (uint32_t column = 0; column < n_columns; column++) {
+			float sum = 0.0f;
+			for (size_t i = 0; i < k; i++) {
+				if (numerics == NUMERICS_BF16)
+					sum += f32_from_bf16(a_half[row * stride + i]) *
+					       f32_from_bf16(pairs[(i / 2 * GEMM_PANEL_ROWS + column) * 2 + i % 2]);
+				else
+					sum += a_f32[row * stride + i] * values[i * GEMM_PANEL_ROWS + column];
+			}
+			tile[row * GEMM_PANEL_ROWS + column] += sum;
+		}
+}
+
+static void multiply_ukernel(dnnl_brgemm_t ukernel, const void *a, const void *panel, float *tile,
+			     void *library_scratch)
+{
+	static const dnnl_dim_t offsets[2] = {0, 0}; /* one batch element: A's and B's offset */
+	dnnl_status_t status;
+
+	/* With AMX this loads the ukernel's tile configuration, unless it is there already. Elsewhere it does nothing.
+	 */
+	status = dnnl_brgemm_set_hw_context(ukernel);
+	assert(status == dnnl_success);
+	status = dnnl_brgemm_execute(ukernel, a, panel, offsets, tile, library_scratch);
+	assert(status == dnnl_success); /* fails only on arguments that are not ours to get wrong */
+	(void)status;
+}
+
+static int smallest_height(uint32_t n_rows)
+{
+	int i = 0;
+	while (heights[i] < n_rows)
+		i++;
+	return i;
+}
+
+/* What one slab adds to all rows of C. */
+struct step {
+	const struct gemm *gemm;
+	const dnnl_brgemm_t *ukernels; /* [N_HEIGHTS] */
+	const uint8_t *a;	       /* row 0 at the slab's first column */
+	size_t a_stride;	       /* elements */
+	uint32_t k;
+	const void *panel;
+	float *tile; /* [TILE_ROWS][GEMM_PANEL_ROWS] */
+	void *library_scratch;
+	float *c; /* row 0 at the panel's first column */
+	size_t c_stride;
+	uint32_t n_columns; /* of C in this panel, 1..64 */
+	uint32_t first;	    /* 1 for the first slab: C holds nothing yet */
+};
+
+static void step_run(const struct step *step, uint32_t m)
+{
+	size_t a_row_bytes = step->a_stride * step->gemm->element_bytes;
+	size_t c_row_bytes = step->n_columns * sizeof(float);
+
+	for (uint32_t row = 0; row < m; row += TILE_ROWS) {
+		uint32_t n_rows = m - row < TILE_ROWS ? m - row : TILE_ROWS;
+		int height = smallest_height(n_rows);
+		const void *a = step->a + row * a_row_bytes;
+		float *c = step->c + row * step->c_stride;
+
+		memset(step->tile, 0, heights[height] * GEMM_PANEL_ROWS * sizeof(float));
+		for (uint32_t i = 0; i < n_rows && !step->first; i++)
+			memcpy(step->tile + i * GEMM_PANEL_ROWS, c + i * step->c_stride, c_row_bytes);
+		if (step->gemm->level == CPU_LEVEL_REF)
+			multiply_ref(step->gemm->numerics, a, step->a_stride, n_rows, step->panel, step->n_columns,
+				     step->k, step->tile);
+		else
+			multiply_ukernel(step->ukernels[height], a, step->panel, step->tile, step->library_scratch);
+		for (uint32_t i = 0; i < n_rows; i++)
+			memcpy(c + i * step->c_stride, step->tile + i * GEMM_PANEL_ROWS, c_row_bytes);
+	}
+}
+
+void gemm_run(const struct gemm *gemm, const struct matrix *w, uint32_t begin, uint32_t end, const void *a, uint32_t m,
+	      float *c, size_t c_stride, void *scratch)
+{
+	enum { BLOCKS_PER_PANEL = GEMM_PANEL_ROWS / PACK_ROWS };
+	const struct shape *shape = find_shape(gemm, w->cols);
+	uint32_t n_blocks = w->rows / PACK_ROWS + (w->rows % PACK_ROWS != 0);
+	uint8_t *panel = scratch, *tile = panel + gemm->panel_bytes;
+	struct step step = {
+		.gemm = gemm,
+		.a_stride = w->cols,
+		.c_stride = c_stride,
+		.panel = panel,
+		.tile = (float *)tile, /* panel_bytes is a multiple of 64 */
+		.library_scratch = tile + TILE_BYTES,
+	};
+
+	assert(shape); /* gemm_new was given all matrices */
+	for (uint32_t p = begin; p < end; p++) {
+		uint32_t first_row = p * GEMM_PANEL_ROWS, rows_left = w->rows - first_row;
+		uint32_t block_end = (p + 1) * BLOCKS_PER_PANEL;
+
+		step.c = c + first_row;
+		step.n_columns = rows_left < GEMM_PANEL_ROWS ? rows_left : GEMM_PANEL_ROWS;
+		for (uint32_t s = 0; s < shape->n_slabs; s++) {
+			uint32_t last = s + 1 == shape->n_slabs;
+			uint32_t k_begin = s * shape->slab_cols;
+			struct slab slab = {
+				.block_begin = p * BLOCKS_PER_PANEL,
+				.block_end = block_end < n_blocks ? block_end : n_blocks,
+				.group_begin = k_begin / PACK_GROUP,
+				.n = GEMM_PANEL_ROWS,
+			};
+
+			step.k = last ? shape->last_cols : shape->slab_cols;
+			step.ukernels = last ? shape->last : shape->slab;
+			step.a = (const uint8_t *)a + k_begin * gemm->element_bytes;
+			step.first = s == 0;
+			slab.group_end = slab.group_begin + step.k / PACK_GROUP;
+			gemm->expand_slab(w, &slab, panel, gemm->numerics);
+			step_run(&step, m);
+		}
+	}
+}
+
+void gemm_release_thread(const struct gemm *gemm)
+{
+	if (gemm->level != CPU_LEVEL_REF)
+		dnnl_brgemm_release_hw_context();
+}

@@ -1,0 +1,42 @@
+/* The functions of each level, for the tables in kernel.c and for the gemm. See kernel.h for what they compute. */
+#ifndef WEIGHTD_KERNEL_LEVELS_H
+#define WEIGHTD_KERNEL_LEVELS_H
+
+#include "src/kernel/kernel.h"
+
+/* A part of a matrix that is expanded at once: block rows [block_begin, block_end) and groups [group_begin, group_end)
+ * of columns, into a panel that is `n` columns wide (n >= 16 * the block rows; what is beyond them stays untouched). */
+struct slab {
+	uint32_t block_begin, block_end;
+	uint32_t group_begin, group_end;
+	size_t n;
+};
+
+static inline struct slab slab_of_panel(const struct matrix *w, uint32_t begin, uint32_t end)
+{
+	return (struct slab){begin, end, 0, w->cols / PACK_GROUP, (size_t)PACK_ROWS * (end - begin)};
+}
+
+/* expand_slab is expand_panel for a part of the columns: panel [k][n] or [k / 2][n][2], k counted from group_begin. */
+#define KERNEL_LEVEL(level)                                                                                            \
+	void prepare_##level(struct activations *a, const float *x, enum numerics numerics);                           \
+	void decode_product_##level(const struct matrix *w, uint32_t begin, uint32_t end, const struct activations *x, \
+				    float *y, size_t y_stride, enum numerics numerics);                                \
+	void expand_slab_##level(const struct matrix *w, const struct slab *slab, void *panel,                         \
+				 enum numerics numerics);                                                              \
+	void expand_panel_##level(const struct matrix *w, uint32_t begin, uint32_t end, void *panel,                   \
+				  enum numerics numerics);                                                             \
+	void expand_row_##level(const struct matrix *w, uint32_t row, float *out);                                     \
+	void rms_norm_##level(float *y, const float *x, const float *weight, uint32_t n, float eps);                   \
+	void rope_pairs_##level(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim,                   \
+				uint32_t rope_dim);                                                                    \
+	void swiglu_##level(float *y, const float *gate, const float *up, uint32_t n);                                 \
+	void add_##level(float *x, const float *y, uint32_t n);                                                        \
+	void to_bf16_##level(uint16_t *y, const float *x, uint32_t n);                                                 \
+	void attention_##level(const struct attention *a)
+
+KERNEL_LEVEL(ref);
+KERNEL_LEVEL(avx2);
+KERNEL_LEVEL(avx512);
+
+#endif

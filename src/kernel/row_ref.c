@@ -1,0 +1,47 @@
+/* Operations on one row of activations, level ref: the definitions, as the papers named in kernel.h write them. */
+#include <math.h>
+
+#include "src/kernel/half.h"
+#include "src/kernel/levels.h"
+
+void rms_norm_ref(float *y, const float *x, const float *weight, uint32_t n, float eps)
+{
+	double sum = 0.0;
+	float inverse;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += (double)x[i] * x[i];
+	inverse = (float)(1.0 / sqrt(sum / n + eps));
+	for (uint32_t i = 0; i < n; i++)
+		y[i] = x[i] * inverse * weight[i];
+}
+
+void rope_pairs_ref(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim)
+{
+	for (uint32_t head = 0; head < n_heads; head++, x += head_dim)
+		for (uint32_t i = 0; i + 1 < rope_dim; i += 2) {
+			float a = x[i], b = x[i + 1];
+			float cosine = cos_sin[i], sine = cos_sin[i + 1];
+
+			x[i] = a * cosine - b * sine;
+			x[i + 1] = a * sine + b * cosine;
+		}
+}
+
+void swiglu_ref(float *y, const float *gate, const float *up, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		y[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
+}
+
+void add_ref(float *x, const float *y, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		x[i] += y[i];
+}
+
+void to_bf16_ref(uint16_t *y, const float *x, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		y[i] = bf16_from_f32(x[i]);
+}
