@@ -24,14 +24,17 @@ struct loop_op {
 	loop_done *done; /* set by the caller */
 	/* the rest belongs to the loop */
 	int kind, fd;
-	bool in_flight;
+	int phase; /* where the operation stands, in the backend's terms */
+	bool in_flight, cancelled;
 	void *buffer;
 	size_t n_bytes;
-	uint64_t timespec[2];
-	struct loop_op *next, *previous;
+	uint64_t timespec[2];            /* of a timer: seconds and nanoseconds */
+	struct loop_op *next, *previous; /* all in flight */
+	struct loop_op *link;            /* the backend's list */
 };
 
-/* IO_URING never falls back: -ENOSYS, -EPERM and the like are the caller's to report. IO_AUTO tries io_uring first. */
+/* IO_URING never falls back: -ENOSYS, -EPERM and the like are the caller's to report. IO_AUTO tries io_uring first. A
+ * loop belongs to the thread that made it (the kernel may hold us to that); make it after the last fork. */
 int loop_new(enum io_backend backend, unsigned entries, struct loop **out, struct err *err);
 /* Cancels what is in flight and calls `done` for each (-ECANCELED, or the result it had already); operations started from
  * there on do nothing. */
@@ -48,8 +51,9 @@ void loop_hangup(struct loop *loop, struct loop_op *op, int socket);
 void loop_timer(struct loop *loop, struct loop_op *op, uint64_t after_ns);
 void loop_cancel(struct loop *loop, struct loop_op *op); /* nothing happens when it is not in flight */
 
-/* Waits for completions and calls `done` until loop_stop. 0 or -errno of the kernel interface itself. */
+/* Waits for completions and calls `done` until loop_stop, or until nothing is in flight. 0 or -errno of the kernel
+ * interface itself. */
 int loop_run(struct loop *loop);
-void loop_stop(struct loop *loop);
+void loop_stop(struct loop *loop); /* from `done`; before loop_run it makes that return at once */
 
 #endif
