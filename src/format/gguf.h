@@ -21,7 +21,16 @@ enum gguf_value_type {
 enum gguf_tensor_type { GGUF_TENSOR_F32 = 0, GGUF_TENSOR_F16 = 1, GGUF_TENSOR_Q4_0 = 2, GGUF_TENSOR_Q4_1 = 3,
 			GGUF_TENSOR_Q8_0 = 8, GGUF_TENSOR_BF16 = 30 };
 
-enum { GGUF_MAX_DIMS = 4, GGUF_HEADER_MAX_BYTES = 512 << 20 };
+enum {
+	GGUF_MAX_DIMS = 4,
+	GGUF_HEADER_MAX_BYTES = 512 << 20,
+	GGUF_MAX_PAIRS = 1 << 16, /* real files have some dozens */
+	GGUF_MAX_TENSORS = 1 << 16,
+	GGUF_MAX_KEY_BYTES = 65535, /* by the specification, as the next one */
+	GGUF_MAX_NAME_BYTES = 64,
+	GGUF_MAX_ARRAY_DEPTH = 4,
+	GGUF_QUOTE_BYTES = 72,
+};
 
 struct gguf_string {
 	const char *bytes; /* view into the header bytes, not terminated */
@@ -54,10 +63,11 @@ struct gguf {
 	uint32_t version;
 	uint64_t alignment;
 	uint64_t data_offset; /* where tensor data begins: header length rounded up */
-	struct gguf_pair *pairs; /* [n_pairs] owned */
+	struct gguf_pair *pairs; /* [n_pairs] owned, in order of their keys' bytes */
 	uint64_t n_pairs;
 	struct gguf_tensor *tensors; /* [n_tensors] owned, in file order of data (checked not to overlap) */
 	uint64_t n_tensors;
+	uint32_t *by_name; /* [n_tensors] owned: indices of tensors in order of their names' bytes */
 };
 
 /* Parses the first n_bytes of a file of file_bytes. 0; -EAGAIN: at least *need_bytes are needed, call again with more;
@@ -66,6 +76,15 @@ struct gguf {
 int gguf_parse(const void *bytes, uint64_t n_bytes, uint64_t file_bytes, struct gguf *out, uint64_t *need_bytes,
 	       struct err *err);
 void gguf_fini(struct gguf *gguf);
+
+/* A string of the file as messages show it: cut, and with '?' for every byte that isn't printable ASCII. Returns `out`. */
+const char *gguf_quote(const struct gguf_string *string, char out[GGUF_QUOTE_BYTES]);
+
+/* "Q4_1"; "?" for a number that is no tensor type. Also names types that gguf_parse refuses. */
+const char *gguf_tensor_type_name(uint32_t type);
+
+/* NULL when there is no tensor of this name. */
+const struct gguf_tensor *gguf_find_tensor(const struct gguf *gguf, const char *name);
 
 /* Looks a key up; NULL when absent. The getters are 0, -ENOENT (absent), -EINVAL (another type, out of range); integers
  * of any width are taken if the value fits. */
