@@ -44,9 +44,7 @@ int privilege_drop(uint64_t uid, uint64_t gid, struct err *err)
 		rc = drop_capabilities(err);
 	if (rc)
 		return rc;
-	/* Changing credentials clears both of these, so they come last. Dumpable again: status reads /proc/PID/smaps_rollup
-	 * of every process, and a process keeps no secret that its own user may not see. */
-	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	/* Last, because changing credentials clears it. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
 		return err_set(err, -errno, "pdeathsig: %s", strerror(errno));
 	if (getppid() != parent)

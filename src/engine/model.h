@@ -1,0 +1,40 @@
+/* A model as the engine sees it: pointers into the shared, read-only image, made once at attach. Nothing of it is
+ * private to a call, and nothing in it is ever written. */
+#ifndef WEIGHTD_ENGINE_MODEL_H
+#define WEIGHTD_ENGINE_MODEL_H
+
+#include "src/engine/image.h"
+#include "src/kernel/pack.h"
+
+struct model_layer {
+	const float *attn_norm;      /* [dim] */
+	struct matrix attn_q;        /* [n_heads * head_dim][dim] */
+	struct matrix attn_k;        /* [n_kv_heads * head_dim][dim] */
+	struct matrix attn_v;        /* [n_kv_heads * head_dim][dim] */
+	struct matrix attn_output;   /* [dim][n_heads * head_dim] */
+	const float *ffn_norm;       /* [dim] */
+	struct matrix ffn_gate;      /* [ffn_dim][dim] */
+	struct matrix ffn_up;        /* [ffn_dim][dim] */
+	struct matrix ffn_down;      /* [dim][ffn_dim] */
+};
+
+struct model {
+	struct image_config config;
+	struct model_layer *layers;  /* [n_layers] owned */
+	struct matrix token_embd;    /* [vocab][dim] */
+	struct matrix head;          /* [vocab][dim]; the same object as token_embd when tied */
+	const float *output_norm;    /* [dim] */
+	const void *tokenizer;       /* table of tokenizer_bytes, view */
+	uint64_t tokenizer_bytes;
+	const char *chat_template;   /* Jinja source of template_bytes, view; 0 bytes: none */
+	uint64_t template_bytes;
+};
+
+/* Checks the image (image_check) and points into it; the image must outlive the model. -EINVAL, -ENOMEM. */
+int model_open(const void *image, uint64_t bytes, struct model *out, struct err *err);
+void model_close(struct model *model);
+
+/* All matrices of the model, for gemm_new: writes up to `max`, returns how many there are. */
+uint32_t model_matrices(const struct model *model, struct matrix *out, uint32_t max);
+
+#endif

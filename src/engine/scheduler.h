@@ -1,0 +1,78 @@
+/* Which rows run next: continuous batching over the calls of one worker.
+ *
+ * Each step first gives every decoding call its next token, all of them in one pass, and then moves prompts on by one chunk
+ * (first come, first served, several prompts in a chunk when they fit). A long prompt thus costs running streams one chunk
+ * per token, and new calls start between two tokens of the old ones. A call is admitted when the KV pool can promise all
+ * the pages it may ever need, so nothing that runs is ever stopped for want of memory.
+ *
+ * One thread calls these functions. No clock, no sockets: events go to the sink. */
+#ifndef WEIGHTD_ENGINE_SCHEDULER_H
+#define WEIGHTD_ENGINE_SCHEDULER_H
+
+#include "src/engine/forward.h"
+#include "src/engine/generation.h"
+
+/* A token of the prompt (echo) or of the answer. */
+struct scheduler_token {
+	uint32_t id;
+	uint32_t index; /* in the whole sequence */
+	bool is_prompt;
+	bool has_logprob;
+	float logprob; /* natural, of the model's own distribution */
+	const struct sampler_candidate *top; /* [n_top], values are log-probabilities; view */
+	uint32_t n_top;
+	const char *text; /* [n_text] text that became final with this token; view */
+	uint32_t n_text;
+};
+
+/* Where events go. Called from within scheduler_step and scheduler_cancel; must not call back. */
+struct scheduler_sink {
+	void *arg;
+	void (*token)(void *arg, struct generation *generation, const struct scheduler_token *token);
+	/* The generation is freed when this returns. `text`: the last of it. */
+	void (*done)(void *arg, struct generation *generation, const char *text, uint32_t n_text);
+	void (*failed)(void *arg, struct generation *generation, const char *reason);
+};
+
+struct scheduler_setup {
+	const struct model *model; /* borrowed, all of these */
+	const struct tokenizer *tokenizer;
+	struct forward *forward;
+	struct kv *kv;
+	struct team *team;
+	struct scheduler_sink sink;
+	uint32_t prefill_chunk;  /* tokens per step */
+	uint32_t max_running;    /* 1..DECODE_ROWS_MAX */
+	uint32_t context_tokens; /* prompt and answer together */
+};
+
+struct scheduler;
+
+int scheduler_new(const struct scheduler_setup *setup, struct scheduler **out, struct err *err);
+void scheduler_free(struct scheduler *scheduler); /* frees the calls it holds, without events */
+
+/* The longest prompt that can be taken: below the context and what the whole KV pool holds. */
+uint32_t scheduler_prompt_max(const struct scheduler *scheduler);
+
+/* Queues a call; takes the generation (its prompt is not longer than scheduler_prompt_max). */
+void scheduler_add(struct scheduler *scheduler, struct generation *generation);
+
+/* Ends a call at once: its pages are free when this returns; `done` (GENERATION_CANCELLED) comes before. False: no such
+ * call. */
+bool scheduler_cancel(struct scheduler *scheduler, uint64_t id);
+
+/* A call by id, NULL: none. View. */
+struct generation *scheduler_find(struct scheduler *scheduler, uint64_t id);
+
+/* One step. Returns true while there is anything that could run now; false when idle or everything is blocked. */
+bool scheduler_step(struct scheduler *scheduler);
+
+uint32_t scheduler_n_running(const struct scheduler *scheduler);
+uint32_t scheduler_n_waiting(const struct scheduler *scheduler);
+
+struct scheduler_totals {
+	uint64_t steps, calls, cancelled, failed, prompt_tokens, answer_tokens;
+};
+const struct scheduler_totals *scheduler_totals(const struct scheduler *scheduler);
+
+#endif

@@ -1,0 +1,338 @@
+/* A worker: attaches one node's copy of a model read-only, binds itself to that node, and makes answers until told to stop.
+ *
+ * It opens no file and no socket: the segment and the channel come from the parent as descriptors. Its private memory is
+ * the call arena (KV pages, batch scratch), what oneDNN generated before ready, and small tables. */
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "numa/bind.h"
+#include "shm/segment.h"
+#include "src/log.h"
+#include "src/message.h"
+#include "src/privilege.h"
+#include "src/roles.h"
+#include "src/worker_calls.h"
+
+enum {
+	REST_MS = 200,    /* idle this long: the batch scratch goes back to the kernel */
+	PROGRESS_MS = 2000, /* an idle worker shows that it lives this often */
+	RETRY_MS = 1,     /* records wait for room in the ring */
+};
+
+struct worker {
+	struct message_work order;
+	struct idset cpu_of_thread[64]; /* thread i runs on this one CPU */
+	unsigned n_threads;
+	struct segment_view segment;
+	struct channel channel;
+	struct channel_fds channel_fds;
+	struct worker_counters *counters;
+
+	struct model model;
+	struct tokenizer *tokenizer;
+	struct template *template;
+	struct gemm *gemm;
+	struct team *team;
+	struct arena arena;
+	struct kv kv;
+	struct forward *forward;
+	struct scheduler *scheduler;
+	struct worker_calls calls;
+	bool draining;
+};
+
+/* --- start ------------------------------------------------------------------------------------------------------------ */
+
+static int receive_order(struct worker *w, int *segment_fd, struct err *err)
+{
+	struct message message;
+	int rc = message_receive(MESSAGE_FD, &message);
+	if (rc != 1)
+		return err_set(err, rc ? rc : -EPIPE, "no order from the parent");
+	const struct message_work *order = message_payload(&message, sizeof *order, 4);
+	if (!order || message.type != MESSAGE_WORK)
+		return err_set(err, -EPROTO, "the parent's first message (type %u) is not a worker's order", message.type);
+	w->order = *order;
+	*segment_fd = message.fds[0];
+	w->channel_fds = (struct channel_fds){message.fds[1], message.fds[2], message.fds[3]};
+	return 0;
+}
+
+static int start_thread(void *arg, unsigned thread)
+{
+	struct worker *w = arg;
+	return bind_thread(&w->cpu_of_thread[thread], NULL);
+}
+
+static int start_team(struct worker *w, struct err *err)
+{
+	const unsigned max = sizeof w->cpu_of_thread / sizeof *w->cpu_of_thread;
+	for (int cpu = idset_first(&w->order.cpus); cpu >= 0 && w->n_threads < max; cpu = idset_next(&w->order.cpus, cpu))
+		idset_add(&w->cpu_of_thread[w->n_threads++], (unsigned)cpu);
+	if (!w->n_threads)
+		return err_set(err, -EINVAL, "the order names no CPU");
+	return team_new(w->n_threads, (int)w->order.spin, start_thread, w, &w->team, err);
+}
+
+static int attach_model(struct worker *w, int segment_fd, struct err *err)
+{
+	int rc = segment_attach(segment_fd, &w->segment, err);
+	if (rc)
+		return rc;
+	close(segment_fd);
+	const char *image = (const char *)w->segment.base + SEGMENT_HEADER_BYTES;
+	rc = model_open(image, w->segment.header->payload_bytes, &w->model, err);
+	if (rc)
+		return rc;
+	rc = tokenizer_attach(w->model.tokenizer, w->model.tokenizer_bytes, &w->tokenizer, err);
+	if (rc)
+		return rc;
+	if (tokenizer_n_tokens(w->tokenizer) != w->model.config.vocab)
+		return err_set(err, -EINVAL, "the tokenizer has %u tokens, the model %u", tokenizer_n_tokens(w->tokenizer),
+			       w->model.config.vocab);
+	return 0;
+}
+
+/* A template that can't be compiled costs the model its chat, not its service; the reason goes to every chat call. */
+static void compile_template(struct worker *w, char fault[256])
+{
+	struct err err = {"the model has no chat template"};
+	if (w->model.template_bytes && template_compile(w->model.chat_template, w->model.template_bytes, &w->template, &err))
+		log_warning("chat template of '%s': %s", w->order.model, err.text);
+	snprintf(fault, 256, "chat is not possible with this model: %.200s", err.text);
+}
+
+static int make_gemm(struct worker *w, struct err *err)
+{
+	uint32_t n = model_matrices(&w->model, NULL, 0);
+	struct matrix *all = calloc(n, sizeof *all);
+	if (!all)
+		return err_set(err, -ENOMEM, "no memory for the list of %u matrices", n);
+	model_matrices(&w->model, all, n);
+	int rc = gemm_new(w->order.cpu_level, w->order.numerics, all, n, &w->gemm, err);
+	free(all);
+	return rc;
+}
+
+static int make_engine(struct worker *w, struct err *err)
+{
+	const struct image_config *c = &w->model.config;
+	const struct kernels *kernels = kernels_get(w->order.cpu_level, w->order.numerics);
+	if (!kernels)
+		return err_set(err, -ENOTSUP, "cpu_level %s with these numerics is not available on this CPU",
+			       cpu_level_name(w->order.cpu_level));
+	uint32_t context = w->order.context_tokens && w->order.context_tokens < c->context ? w->order.context_tokens
+											  : c->context;
+	size_t page = kv_page_bytes(c);
+	uint64_t useful = (uint64_t)w->order.max_running * kv_pages_for(context), pages = w->order.kv_bytes / page;
+	if (pages > useful)
+		pages = useful;
+	if (!pages)
+		return err_set(err, -EINVAL, "kv_bytes of %llu is less than one KV page of this model, %zu bytes",
+			       (unsigned long long)w->order.kv_bytes, page);
+	int rc = make_gemm(w, err);
+	if (rc)
+		return rc;
+	/* Address space: all KV pages, the batch scratch, and slack for holes between them. */
+	rc = arena_init(&w->arena, pages * page + pages * page / 4 + ((size_t)4 << 30), err);
+	if (rc)
+		return rc;
+	kv_init(&w->kv, c, &w->arena, (uint32_t)pages);
+	struct forward_setup forward = {
+		.model = &w->model,
+		.kernels = kernels,
+		.gemm = w->gemm,
+		.team = w->team,
+		.arena = &w->arena,
+		.kv = &w->kv,
+		.numerics = w->order.numerics,
+		.max_rows = w->order.prefill_chunk,
+		.max_context = context,
+	};
+	rc = forward_new(&forward, &w->forward, err);
+	if (rc)
+		return rc;
+	struct scheduler_setup scheduler = {
+		.model = &w->model,
+		.tokenizer = w->tokenizer,
+		.forward = w->forward,
+		.kv = &w->kv,
+		.team = w->team,
+		.sink = worker_calls_sink(&w->calls),
+		.prefill_chunk = w->order.prefill_chunk,
+		.max_running = w->order.max_running,
+		.context_tokens = context,
+	};
+	return scheduler_new(&scheduler, &w->scheduler, err);
+}
+
+/* Pages of a copy that may be swapped out, or whose reader must fault them in again, are not what was promised; but the
+ * limit may forbid locking, and then status says so. */
+static void lock_weights(struct worker *w)
+{
+	bool locked = w->order.lock_memory && !mlock(w->segment.base, w->segment.total_bytes);
+	if (w->order.lock_memory && !locked)
+		log_info("weights are not locked: mlock: %s (RLIMIT_MEMLOCK)", strerror(errno));
+	w->counters->locked = locked;
+}
+
+static int start(struct worker *w, struct err *err)
+{
+	int segment_fd;
+	int rc = receive_order(w, &segment_fd, err);
+	if (!rc)
+		rc = privilege_drop(w->order.uid, w->order.gid, err);
+	if (!rc)
+		rc = start_team(w, err); /* binds this thread, too, so all memory below is touched from its node */
+	if (!rc && bind_process_memory(w->order.node, err))
+		log_warning("private memory is not bound to node %u: %s", w->order.node, err->text);
+	if (!rc)
+		rc = channel_attach(&w->channel_fds, CHANNEL_WORKER, &w->channel, err);
+	if (rc)
+		return rc;
+	w->counters = channel_counters(&w->channel);
+	rc = attach_model(w, segment_fd, err);
+	if (rc)
+		return rc;
+	lock_weights(w);
+	rc = make_engine(w, err);
+	if (rc)
+		return rc;
+	char fault[256];
+	compile_template(w, fault);
+	worker_calls_init(&w->calls, &w->channel, w->tokenizer, w->template, fault);
+	w->calls.scheduler = w->scheduler;
+	return 0;
+}
+
+/* --- work ------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Relaxed: each counter stands alone (shm/channel.h). */
+static void count(uint64_t *counter, uint64_t value)
+{
+	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
+}
+
+static void publish_counters(struct worker *w)
+{
+	struct worker_counters *c = w->counters;
+	const struct scheduler_totals *t = scheduler_totals(w->scheduler);
+	count(&c->steps, t->steps);
+	count(&c->running, scheduler_n_running(w->scheduler));
+	count(&c->waiting, scheduler_n_waiting(w->scheduler));
+	count(&c->calls, t->calls);
+	count(&c->cancelled, t->cancelled);
+	count(&c->failed, t->failed);
+	count(&c->prompt_tokens, t->prompt_tokens);
+	count(&c->generated_tokens, t->answer_tokens);
+	count(&c->kv_pages, w->kv.n_pages);
+	count(&c->kv_pages_used, w->kv.n_used);
+	count(&c->arena_bytes, w->arena.bytes);
+	count(&c->arena_peak_bytes, w->arena.peak_bytes);
+	count(&c->weight_products, forward_products(w->forward));
+	count(&c->progress_ns, now_ns());
+}
+
+/* Messages of the parent, without waiting. False: it is gone, or it said something that can't be. */
+static bool hear_parent(struct worker *w, const struct pollfd *parent)
+{
+	if (!parent->revents)
+		return true;
+	struct message message;
+	int rc = message_receive(MESSAGE_FD, &message);
+	if (rc != 1)
+		return false;
+	if (message.type == MESSAGE_DRAIN)
+		w->draining = true;
+	for (uint32_t i = 0; i < message.n_fds; i++)
+		close(message.fds[i]);
+	return true;
+}
+
+/* One turn: records in, one step, records out, and a wait when there is nothing to do. 0, 1: finished, -errno. */
+static int turn(struct worker *w, struct pollfd fds[2], int *idle_ms)
+{
+	int rc = worker_calls_receive(&w->calls);
+	if (rc)
+		return rc;
+	bool busy = scheduler_step(w->scheduler);
+	bool unsent = worker_calls_flush(&w->calls);
+	publish_counters(w);
+	channel_ring(&w->channel);
+	if (w->channel.dead)
+		return -EPROTO;
+	bool empty = !scheduler_n_running(w->scheduler) && !scheduler_n_waiting(w->scheduler);
+	if (w->draining && empty && !unsent && !w->calls.incoming)
+		return 1;
+	int wait = busy ? 0 : unsent ? RETRY_MS : *idle_ms < REST_MS ? REST_MS : PROGRESS_MS;
+	int n = poll(fds, 2, wait);
+	if (n < 0 && errno != EINTR)
+		return -errno;
+	if (!hear_parent(w, &fds[0]))
+		return 1;
+	if (fds[1].revents)
+		channel_quiet(&w->channel);
+	*idle_ms = n || busy || !empty ? 0 : *idle_ms + wait;
+	if (*idle_ms == REST_MS)
+		forward_rest(w->forward);
+	return 0;
+}
+
+static int work(struct worker *w, struct err *err)
+{
+	struct pollfd fds[2] = {{.fd = MESSAGE_FD, .events = POLLIN}, {.fd = w->channel.doorbell_in, .events = POLLIN}};
+	int rc = 0, idle_ms = 0;
+	publish_counters(w);
+	count(&w->counters->ready, 1);
+	rc = message_send(MESSAGE_FD, MESSAGE_READY, NULL, 0, NULL, 0);
+	while (!rc)
+		rc = turn(w, fds, &idle_ms);
+	return rc == 1 ? 0 : err_set(err, rc, "the channel to the front is broken: %s", strerror(-rc));
+}
+
+static void stop(struct worker *w)
+{
+	scheduler_free(w->scheduler);
+	worker_calls_fini(&w->calls);
+	forward_free(w->forward);
+	arena_fini(&w->arena);
+	gemm_free(w->gemm);
+	template_free(w->template);
+	tokenizer_detach(w->tokenizer);
+	model_close(&w->model);
+	team_free(w->team);
+	if (w->segment.base)
+		segment_detach(&w->segment);
+	channel_detach(&w->channel);
+}
+
+int worker_main(void)
+{
+	static struct worker worker; /* zeroed; one worker per process */
+	struct err err = {""};
+	int rc = start(&worker, &err);
+	if (!rc)
+		rc = work(&worker, &err);
+	if (rc) {
+		struct message_failed failed = {err};
+		log_error("%s", err.text);
+		message_send(MESSAGE_FD, MESSAGE_FAILED, &failed, sizeof failed, NULL, 0);
+		return 1;
+	}
+	stop(&worker);
+	return 0;
+}

@@ -1,0 +1,39 @@
+/* The worker's side of the channel: puts calls together from their records, answers those that generate nothing, hands
+ * the others to the scheduler, and turns its events into records.
+ *
+ * A record that does not fit the ring waits in its call's outbox; the call is blocked (no step is made for it) until the
+ * outbox is empty, so a slow front costs memory for at most one step's events of each call. */
+#ifndef WEIGHTD_WORKER_CALLS_H
+#define WEIGHTD_WORKER_CALLS_H
+
+#include "shm/channel.h"
+#include "src/call.h"
+#include "src/engine/model.h"
+#include "src/engine/scheduler.h"
+#include "src/engine/template.h"
+#include "src/engine/tokenizer.h"
+
+struct worker_calls {
+	struct channel *channel;           /* borrowed, all of these */
+	struct scheduler *scheduler;
+	const struct tokenizer *tokenizer;
+	const struct template *template;   /* NULL: the model has none, or it can't be compiled */
+	char template_fault[256];          /* why there is none */
+	char bos_text[256], eos_text[256]; /* as the template's bos_token and eos_token */
+	struct incoming *incoming;         /* calls whose bytes are still coming */
+	struct outbox *outboxes;           /* calls whose records wait for room */
+	uint32_t n_incoming;
+};
+
+void worker_calls_init(struct worker_calls *calls, struct channel *channel, const struct tokenizer *tokenizer,
+		       const struct template *template, const char *template_fault);
+/* The sink for scheduler_new; set calls->scheduler afterwards. */
+struct scheduler_sink worker_calls_sink(struct worker_calls *calls);
+void worker_calls_fini(struct worker_calls *calls);
+
+/* Reads and acts on all records there are. 0 or -EPROTO: the front broke the protocol and the channel is dead. */
+int worker_calls_receive(struct worker_calls *calls);
+/* Moves waiting records into the ring. True while some are left. */
+bool worker_calls_flush(struct worker_calls *calls);
+
+#endif
