@@ -30,18 +30,26 @@ struct http_parser;
 int http_parser_new(uint64_t max_body_bytes, struct http_parser **out);
 void http_parser_free(struct http_parser *parser);
 
-enum http_state { HTTP_NEED_MORE, HTTP_REQUEST, HTTP_CONTINUE /* client waits for "100 Continue" */, HTTP_BAD };
+enum http_state { HTTP_NEED_MORE, HTTP_COMPLETE, HTTP_CONTINUE /* client waits for "100 Continue" */, HTTP_BAD };
 
-/* Takes received bytes (n_bytes may be 0: looks at what is left over from before). HTTP_REQUEST: *out is complete.
- * HTTP_BAD: *status is the HTTP status to answer with before closing, err->text the reason. */
+/* Takes received bytes (n_bytes may be 0: looks at what is left over from before). HTTP_COMPLETE: *out is a whole request;
+ * nothing more may be fed until http_next. HTTP_BAD: *status is the HTTP status to answer with before closing, err->text
+ * the reason; the parser stays in that state.
+ *
+ * Strict on purpose (RFC 9112), since a proxy in front may read a lenient request differently: no bare LF, no folded or
+ * doubled framing header, Content-Length or Transfer-Encoding but never both, "chunked" as the only coding, one Host. */
 enum http_state http_feed(struct http_parser *parser, const char *bytes, size_t n_bytes, struct http_request *out,
 			  int *status, struct err *err);
 /* Lets go of the request handed out; call http_feed(…, NULL, 0, …) next. Gives a large body's memory back. */
 void http_next(struct http_parser *parser);
+/* Bytes of a request have come that is not complete yet (an idle connection and a slow one are not the same). */
+bool http_is_midway(const struct http_parser *parser);
 
 /* "HTTP/1.1 200 OK\r\n…\r\n\r\n" into `out` [size]; returns its length, or 0 when it does not fit. `n_body` of
- * HTTP_CHUNKED announces a chunked body. `extra`: further header lines, each ending with \r\n, or "". */
+ * HTTP_CHUNKED announces a chunked body, HTTP_UNTIL_CLOSE one that ends with the connection (for HTTP/1.0). `extra`:
+ * further header lines, each ending with \r\n, or "". */
 #define HTTP_CHUNKED UINT64_MAX
+#define HTTP_UNTIL_CLOSE (UINT64_MAX - 1)
 size_t http_format_head(char *out, size_t size, int status, const char *content_type, uint64_t n_body, bool keep_alive,
 			const char *extra);
 /* "<hex>\r\n" before a chunk's bytes; "\r\n" follows them; "0\r\n\r\n" ends the body. Returns the length. */
