@@ -16,7 +16,9 @@ struct topology_node {
 	bool may_bind_memory;  /* in the cpuset's mems */
 };
 
-/* `sysfs_root` NULL: this machine; else a recorded tree (hwloc's HWLOC_FSROOT format), taken whole. Returns owned. */
+/* `sysfs_root` NULL: this machine; else a recorded tree (hwloc's HWLOC_FSROOT format), taken whole: a cpuset recorded in it
+ * counts, this process' own limits do not. hwloc takes a tree's path only from the environment, so loading one changes
+ * HWLOC_FSROOT for the moment and must not run beside other threads that use the environment. Returns owned. */
 int topology_load(const char *sysfs_root, struct topology **out, struct err *err);
 void topology_free(struct topology *topology);
 
@@ -28,7 +30,9 @@ unsigned topology_distance(const struct topology *topology, unsigned from, unsig
 /* The node with memory nearest to `from` among `among` (itself if it is one); ties go to the lower number. -1: none. */
 int topology_nearest(const struct topology *topology, unsigned from, const struct idset *among);
 
-/* Free bytes of a node right now (/sys/devices/system/node/nodeN/meminfo), for this machine only. */
+/* Bytes that could be allocated on a node right now without swapping: free memory and clean page cache
+ * (/sys/devices/system/node/nodeN/meminfo; on a machine with one node the kernel's own estimate, MemAvailable of
+ * /proc/meminfo). For this machine only. */
 int topology_free_bytes(unsigned os_index, uint64_t *out);
 
 #endif

@@ -1,0 +1,95 @@
+#include "numa/bind.h"
+
+#include <errno.h>
+#include <numaif.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The kernel takes node masks as arrays of unsigned long and a size one greater than the number of bits it reads. */
+_Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "an idset is a kernel bit mask");
+enum { MASK_BITS = IDSET_MAX + 1 };
+
+int bind_thread_read(struct idset *out, struct err *err)
+{
+	struct idset cpus;
+	idset_clear(&cpus);
+	/* glibc's sched_getaffinity clears what the kernel did not write. -EINVAL: more CPUs than IDSET_MAX. */
+	if (sched_getaffinity(0, sizeof cpus, (cpu_set_t *)&cpus))
+		return err_set(err, -errno, "cannot read the thread's CPU affinity: %s", strerror(errno));
+	*out = cpus;
+	return 0;
+}
+
+int bind_thread(const struct idset *cpus, struct err *err)
+{
+	struct idset inherited, outside = *cpus;
+	int rc = bind_thread_read(&inherited, err);
+	if (rc)
+		return rc;
+	char wanted_text[64], text[64];
+	idset_format(cpus, wanted_text, sizeof wanted_text);
+	if (idset_first(cpus) < 0)
+		return err_set(err, -EINVAL, "cannot bind a thread to no CPU at all");
+	for (int cpu = idset_first(&inherited); cpu >= 0; cpu = idset_next(&inherited, cpu))
+		idset_remove(&outside, (unsigned)cpu);
+	if (idset_first(&outside) >= 0)
+		return err_set(err, -EINVAL, "CPUs %s are outside the CPUs this thread inherited (%s)", wanted_text,
+			       idset_format(&inherited, text, sizeof text));
+	if (sched_setaffinity(0, sizeof *cpus, (const cpu_set_t *)cpus))
+		return err_set(err, -errno, "cannot bind to CPUs %s: %s", wanted_text, strerror(errno));
+	/* A cpuset that shrank meanwhile cuts the mask down without a word. */
+	struct idset now;
+	rc = bind_thread_read(&now, err);
+	if (rc)
+		return rc;
+	if (!idset_equal(&now, cpus))
+		return err_set(err, -EIO, "asked for CPUs %s, the kernel gave %s", wanted_text,
+			       idset_format(&now, text, sizeof text));
+	return 0;
+}
+
+int bind_process_memory(unsigned node, struct err *err)
+{
+	struct idset nodes;
+	idset_clear(&nodes);
+	idset_add(&nodes, node);
+	if (node >= IDSET_MAX)
+		return err_set(err, -EINVAL, "node %u is past %d", node, IDSET_MAX - 1);
+	if (set_mempolicy(MPOL_PREFERRED, (unsigned long *)nodes.word, MASK_BITS))
+		return err_set(err, -errno, "cannot prefer memory of node %u: %s", node, strerror(errno));
+	return 0;
+}
+
+/* The policy of one address must be MPOL_BIND to exactly `wanted`. */
+static int check_policy(const void *address, const struct idset *wanted, struct err *err)
+{
+	struct idset nodes;
+	int mode = -1;
+	idset_clear(&nodes);
+	/* get_mempolicy only looks the address up; its prototype lacks the const. */
+	if (get_mempolicy(&mode, (unsigned long *)nodes.word, MASK_BITS, (void *)(uintptr_t)address, MPOL_F_ADDR))
+		return err_set(err, -errno, "cannot read a mapping's memory policy back: %s", strerror(errno));
+	if (mode != MPOL_BIND || !idset_equal(&nodes, wanted)) {
+		char text[64], wanted_text[64];
+		return err_set(err, -EIO, "asked for MPOL_BIND to node %s, the kernel reports policy %d on nodes '%s'",
+			       idset_format(wanted, wanted_text, sizeof wanted_text), mode,
+			       idset_format(&nodes, text, sizeof text));
+	}
+	return 0;
+}
+
+int bind_mapping(void *base, size_t bytes, unsigned node, struct err *err)
+{
+	struct idset nodes;
+	if (node >= IDSET_MAX || !bytes)
+		return err_set(err, -EINVAL, "cannot bind %zu bytes to node %u", bytes, node);
+	idset_clear(&nodes);
+	idset_add(&nodes, node);
+	if (mbind(base, bytes, MPOL_BIND, (unsigned long *)nodes.word, MASK_BITS, 0))
+		return err_set(err, -errno, "cannot bind a mapping of %zu bytes to node %u: %s", bytes, node,
+			       strerror(errno));
+	/* Both ends: a mapping that is really two would show here. */
+	int rc = check_policy(base, &nodes, err);
+	return rc ? rc : check_policy((char *)base + bytes - 1, &nodes, err);
+}

@@ -1,0 +1,146 @@
+/* Binding threads and mappings, and what is said when it cannot be done. */
+#include <check.h>
+#include <errno.h>
+#include <numaif.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "numa/bind.h"
+#include "numa/topology.h"
+#include "tests/unit/refuse.h"
+
+static unsigned a_node_with_memory(void)
+{
+	struct topology *t = NULL;
+	unsigned node = 0;
+	ck_assert_int_eq(topology_load(NULL, &t, NULL), 0);
+	for (unsigned i = topology_n_nodes(t); i-- > 0;)
+		if (topology_node(t, i)->memory_bytes && topology_node(t, i)->may_bind_memory)
+			node = topology_node(t, i)->os_index;
+	topology_free(t);
+	return node;
+}
+
+START_TEST(a_thread_runs_where_it_was_bound)
+{
+	struct idset inherited, one, now;
+	struct err err = {""};
+	ck_assert_int_eq(bind_thread_read(&inherited, &err), 0);
+	idset_clear(&one);
+	idset_add(&one, (unsigned)idset_first(&inherited));
+	ck_assert_msg(!bind_thread(&one, &err), "%s", err.text);
+	ck_assert_int_eq(bind_thread_read(&now, &err), 0);
+	ck_assert(idset_equal(&now, &one));
+	ck_assert_int_eq(sched_getcpu(), idset_first(&one));
+}
+END_TEST
+
+START_TEST(cpus_outside_the_inherited_set_are_refused)
+{
+	struct idset inherited, wanted, now;
+	struct err err = {""};
+	ck_assert_int_eq(bind_thread_read(&inherited, &err), 0);
+	wanted = inherited;
+	idset_add(&wanted, IDSET_MAX - 1);
+	ck_assert_int_eq(bind_thread(&wanted, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "4095"));
+	ck_assert_ptr_nonnull(strstr(err.text, "inherited"));
+	idset_clear(&wanted);
+	ck_assert_int_eq(bind_thread(&wanted, &err), -EINVAL);
+	ck_assert_int_eq(bind_thread_read(&now, &err), 0);
+	ck_assert(idset_equal(&now, &inherited));
+}
+END_TEST
+
+START_TEST(process_memory_prefers_a_node)
+{
+	unsigned node = a_node_with_memory();
+	struct err err = {""};
+	ck_assert_msg(!bind_process_memory(node, &err), "%s", err.text);
+	int mode = -1;
+	struct idset nodes;
+	idset_clear(&nodes);
+	ck_assert_int_eq(get_mempolicy(&mode, (unsigned long *)nodes.word, IDSET_MAX + 1, NULL, 0), 0);
+	ck_assert_int_eq(mode, MPOL_PREFERRED);
+	ck_assert_uint_eq(idset_count(&nodes), 1);
+	ck_assert(idset_has(&nodes, node));
+	ck_assert_int_eq(bind_process_memory(IDSET_MAX, &err), -EINVAL);
+	ck_assert_int_eq(bind_process_memory(1023, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "1023"));
+}
+END_TEST
+
+START_TEST(a_mapping_is_bound_and_the_policy_read_back)
+{
+	enum { BYTES = 1 << 20 };
+	unsigned node = a_node_with_memory();
+	struct err err = {""};
+	char *map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(map, MAP_FAILED);
+	ck_assert_msg(!bind_mapping(map, BYTES, node, &err), "%s", err.text);
+	int mode = -1;
+	ck_assert_int_eq(get_mempolicy(&mode, NULL, 0, map + BYTES / 2, MPOL_F_ADDR), 0);
+	ck_assert_int_eq(mode, MPOL_BIND);
+	ck_assert_int_eq(bind_mapping(map, BYTES, 1023, &err), -EINVAL);
+	ck_assert_int_eq(bind_mapping(map, BYTES, IDSET_MAX, &err), -EINVAL);
+	ck_assert_int_eq(bind_mapping(map, 0, node, &err), -EINVAL);
+	munmap(map, BYTES);
+}
+END_TEST
+
+/* The call "succeeds" and does nothing, as a filter that returns 0 makes it. */
+START_TEST(an_mbind_that_did_nothing_is_noticed)
+{
+	enum { BYTES = 1 << 20 };
+	unsigned node = a_node_with_memory();
+	struct err err = {""};
+	char *map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_int_eq(refuse_call(SYS_mbind, 0), 0);
+	ck_assert_int_eq(bind_mapping(map, BYTES, node, &err), -EIO);
+	ck_assert_ptr_nonnull(strstr(err.text, "policy"));
+}
+END_TEST
+
+static const unsigned errors[] = {EPERM, ENOSYS};
+
+START_TEST(a_refused_mbind_is_passed_on)
+{
+	char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct err err = {""};
+	ck_assert_int_eq(refuse_call(SYS_mbind, errors[_i]), 0);
+	ck_assert_int_eq(bind_mapping(map, 4096, 0, &err), -(int)errors[_i]);
+	ck_assert_str_ne(err.text, "");
+}
+END_TEST
+
+START_TEST(a_refused_read_back_is_passed_on)
+{
+	unsigned node = a_node_with_memory();
+	char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct err err = {""};
+	ck_assert_int_eq(refuse_call(SYS_get_mempolicy, errors[_i]), 0);
+	ck_assert_int_eq(bind_mapping(map, 4096, node, &err), -(int)errors[_i]);
+	ck_assert_str_ne(err.text, "");
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tests = tcase_create("bind");
+	tcase_add_test(tests, a_thread_runs_where_it_was_bound);
+	tcase_add_test(tests, cpus_outside_the_inherited_set_are_refused);
+	tcase_add_test(tests, process_memory_prefers_a_node);
+	tcase_add_test(tests, a_mapping_is_bound_and_the_policy_read_back);
+	tcase_add_test(tests, an_mbind_that_did_nothing_is_noticed);
+	tcase_add_loop_test(tests, a_refused_mbind_is_passed_on, 0, 2);
+	tcase_add_loop_test(tests, a_refused_read_back_is_passed_on, 0, 2);
+	Suite *suite = suite_create("numa/bind");
+	suite_add_tcase(suite, tests);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}

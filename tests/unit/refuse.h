@@ -1,0 +1,27 @@
+/* System calls that this process may no longer make: how a container's seccomp profile looks from inside. */
+#ifndef WEIGHTD_TESTS_UNIT_REFUSE_H
+#define WEIGHTD_TESTS_UNIT_REFUSE_H
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+/* From now on `call` fails with `error` in this process (Check runs every test in its own). 0 or -errno. */
+static inline int refuse_call(unsigned call, unsigned error)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof filter / sizeof filter[0], .filter = filter};
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0))
+		return -errno;
+	return 0;
+}
+
+#endif
