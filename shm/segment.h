@@ -32,6 +32,7 @@ struct segment_spec {
 	enum segment_backing backing;
 	enum segment_huge huge;
 	gid_t group; /* group of the published object; (gid_t)-1: unchanged */
+	uint32_t pack_layout; /* for the header: the reader compares it with its own, this folder knows no packing */
 	struct segment_source source;
 };
 
@@ -40,7 +41,7 @@ struct segment { /* being made: writable, private to its maker */
 	char name[SEGMENT_NAME_BYTES]; /* "" for memfd */
 	void *base;
 	uint64_t total_bytes; /* header page + payload, rounded up to the page size */
-	struct segment_spec spec;
+	struct segment_spec spec; /* its strings are borrowed from the caller until publish or destroy */
 };
 
 /* Placement and size of a published segment, as found by its maker or by a later check. */
@@ -65,14 +66,17 @@ static inline void *segment_payload(const struct segment *segment)
 	return (char *)segment->base + SEGMENT_HEADER_BYTES;
 }
 
-/* Copies the filled payload of `from` (a thread of this process runs bound to the new segment's node for it). */
+/* Copies the filled payload of `from`, by a thread made for it that runs on `cpus` (those of the new segment's node; empty:
+ * anywhere) and is gone again when this returns. Both segments have the same size, else -EINVAL. */
 int segment_copy(struct segment *to, const struct segment *from, const struct idset *cpus, struct err *err);
 
-/* The steps of publish. On success the writable side is gone and *readonly_fd returns owned. With two or more copies the
+/* The steps of publish. Placement that the kernel refused to tell does not fail it: the report says so. -EIO: pages that
+ * are known to be misplaced and stay so. -ENOMEM: huge pages were demanded and not obtained. On success the writable side is gone and *readonly_fd returns owned. With two or more copies the
  * caller compares the digests. On failure the segment is destroyed. `readonly_fd` is close-on-exec. */
 int segment_publish(struct segment *segment, int *readonly_fd, struct segment_report *report, struct err *err);
 
-/* Unmaps, closes and unlinks a segment that was not published. Takes NULL and half-made ones. */
+/* Unmaps, closes and unlinks a segment that was not published. Takes NULL, zeroed, half-made and published ones (nothing
+ * happens to those). */
 void segment_destroy(struct segment *segment);
 
 /* A reader's side. */
@@ -82,11 +86,11 @@ struct segment_view {
 	uint64_t total_bytes;
 };
 /* Maps a descriptor read-only, 2 MiB aligned, populates the page tables (MADV_POPULATE_READ), checks the header against
- * the object's real size. -EINVAL names the field. Does not hash. */
+ * the object's real size. -EINVAL names the field. Neither hashes nor looks at pack_layout. */
 int segment_attach(int readonly_fd, struct segment_view *out, struct err *err);
 void segment_detach(struct segment_view *view);
 
-/* Counts pages, placement and huge pages of an attached view now. */
+/* Counts pages, placement and huge pages of an attached view now; the digest is the header's, not computed again. */
 int segment_check(const struct segment_view *view, unsigned node, struct segment_report *report, struct err *err);
 
 /* XXH3-128 over the payload part, as in the header. */
@@ -99,5 +103,8 @@ int segment_remove_instance(const char *instance, struct err *err);
 /* 0, or -EBUSY while another daemon of this uid holds the instance; *lock_fd holds the lock until closed (returns
  * owned). The lock is a file next to the segments: "/dev/shm/weightd.<instance>.lock" (flock). */
 int segment_lock_instance(const char *instance, int *lock_fd, struct err *err);
+/* Removes the lock's file and lets go of it (takes lock_fd). After a crash the file stays, unlocked, and the next owner
+ * takes it over. */
+void segment_unlock_instance(const char *instance, int lock_fd);
 
 #endif

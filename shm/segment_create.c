@@ -1,0 +1,218 @@
+/* Making a segment: from a name to allocated pages on one node.
+ *
+ * Why in this order:
+ *   - mbind() before anything touches the mapping: pages of a shared object go where the policy says when they are
+ * first allocated, and the object's policy is the one its *first mapping* sets (struct shared_policy of the inode), so
+ * it also rules fallocate(), which knows no mapping.
+ *   - The policy is read back: a seccomp filter or an old kernel can make mbind() a success that did nothing.
+ *   - fallocate() allocates: after it every page exists, so filling can no longer fail half-way with SIGBUS.
+ *   - In 64 MiB steps with a look at the node's free memory and the control group before each: under MPOL_BIND a full
+ * node is not an error but the OOM killer's turn, and others may allocate while we do.
+ *
+ * Rejected: touching pages from a bound thread (first touch): a page that came from elsewhere would not be noticed
+ * until the check, and one from the page cache of an earlier life keeps its old place. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "numa/bind.h"
+#include "numa/cgroup.h"
+#include "numa/topology.h"
+#include "shm/segment.h"
+#include "shm/segment_map.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
+#endif
+
+enum { STEP_BYTES = 64 << 20, RESERVE_BYTES = 32 << 20 };
+
+static int total_bytes(uint64_t payload_bytes, uint64_t *out)
+{
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE), total;
+	if (!payload_bytes)
+		return -EINVAL;
+	if (__builtin_add_overflow(payload_bytes, SEGMENT_HEADER_BYTES + page_bytes - 1, &total) || total > INT64_MAX)
+		return -EOVERFLOW;
+	*out = total / page_bytes * page_bytes;
+	return 0;
+}
+
+static int open_named(struct segment *segment, struct err *err)
+{
+	char name[SEGMENT_NAME_BYTES];
+	const struct segment_spec *spec = &segment->spec;
+	int rc = segment_name(spec->instance, spec->model, spec->generation, spec->node, name, err);
+	if (rc)
+		return rc;
+	segment->fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600); /* close-on-exec by definition */
+	if (segment->fd < 0)
+		return err_set(err, -errno, "shared memory %s: %s", name, strerror(errno));
+	memcpy(segment->name, name, sizeof segment->name); /* from here on there is something to unlink */
+	struct statvfs fs;
+	if (fstatvfs(segment->fd, &fs))
+		return err_set(err, -errno, "/dev/shm: %s", strerror(errno));
+	/* No blocks at all: a tmpfs without a limit. */
+	uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (fs.f_blocks && room < segment->total_bytes)
+		return err_set(err, -ENOSPC,
+			       "/dev/shm has %llu MiB free, node %u's copy of %s needs %llu MiB: enlarge it (mount -o "
+			       "remount,size=... /dev/shm) or set backing = memfd",
+			       (unsigned long long)room >> 20, spec->node, spec->model,
+			       (unsigned long long)segment->total_bytes >> 20);
+	return 0;
+}
+
+static int open_memfd(struct segment *segment, struct err *err)
+{
+	/* The name shows in /proc/PID/maps only. */
+	char name[SEGMENT_NAME_BYTES];
+	const struct segment_spec *spec = &segment->spec;
+	int rc = segment_name(spec->instance, spec->model, spec->generation, spec->node, name, err);
+	if (rc)
+		return rc;
+	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	segment->fd = memfd_create(name + 1, flags | MFD_NOEXEC_SEAL);
+	if (segment->fd < 0 && errno == EINVAL)
+		segment->fd = memfd_create(name + 1, flags);
+	if (segment->fd < 0)
+		return err_set(err, -errno, "memfd_create: %s", strerror(errno));
+	return 0;
+}
+
+/* Is there room for `bytes` more on the node and in the control group? Refused access to either figure is no reason to
+ * stop: the check guards against running out, it is not a permission. */
+static int check_room(const struct segment_spec *spec, uint64_t bytes, struct err *err)
+{
+	uint64_t node_free, group_room;
+	if (!topology_free_bytes(spec->node, &node_free) && node_free < bytes + RESERVE_BYTES)
+		return err_set(err, -ENOMEM, "node %u has %llu MiB free, %llu MiB more are needed for its copy of %s",
+			       spec->node, (unsigned long long)node_free >> 20, (unsigned long long)bytes >> 20,
+			       spec->model);
+	if (!cgroup_memory_room(NULL, &group_room, NULL) && group_room < bytes)
+		return err_set(
+			err, -ENOMEM,
+			"the control group has %llu MiB left, %llu MiB more are needed for node %u's copy of %s (raise "
+			"MemoryMax=)",
+			(unsigned long long)group_room >> 20, (unsigned long long)bytes >> 20, spec->node, spec->model);
+	return 0;
+}
+
+static int allocate(const struct segment *segment, struct err *err)
+{
+	for (uint64_t done = 0; done < segment->total_bytes;) {
+		uint64_t step = segment->total_bytes - done < STEP_BYTES ? segment->total_bytes - done : STEP_BYTES;
+		int rc = check_room(&segment->spec, segment->total_bytes - done, err);
+		if (rc)
+			return rc;
+		/* Not posix_fallocate: where the kernel refuses, glibc would write instead. */
+		while (fallocate(segment->fd, 0, (off_t)done, (off_t)step)) {
+			if (errno == EINTR)
+				continue;
+			/* A memfd has no file system to be full: the kernel would not commit the memory. */
+			rc = errno == ENOSPC && segment->spec.backing == SEGMENT_MEMFD ? -ENOMEM : -errno;
+			return err_set(err, rc, "node %u: allocating %llu MiB of shared memory stopped at %llu MiB: %s",
+				       segment->spec.node, (unsigned long long)segment->total_bytes >> 20,
+				       (unsigned long long)done >> 20, strerror(-rc));
+		}
+		done += step;
+	}
+	return 0;
+}
+
+int segment_create(const struct segment_spec *spec, struct segment *out, struct err *err)
+{
+	struct segment segment = {.fd = -1, .spec = *spec};
+	int rc = total_bytes(spec->payload_bytes, &segment.total_bytes);
+	if (rc)
+		return err_set(err, rc, "a segment of %llu payload bytes cannot be made",
+			       (unsigned long long)spec->payload_bytes);
+	rc = spec->backing == SEGMENT_MEMFD ? open_memfd(&segment, err) : open_named(&segment, err);
+	if (rc)
+		goto fail;
+	if (ftruncate(segment.fd, (off_t)segment.total_bytes)) {
+		rc = err_set(err, -errno, "shared memory of %llu bytes: %s", (unsigned long long)segment.total_bytes,
+			     strerror(errno));
+		goto fail;
+	}
+	rc = segment_map(segment.fd, segment.total_bytes, PROT_READ | PROT_WRITE, &segment.base);
+	if (rc) {
+		err_set(err, rc, "mapping %llu bytes: %s", (unsigned long long)segment.total_bytes, strerror(-rc));
+		goto fail;
+	}
+	rc = bind_mapping(segment.base, segment.total_bytes, spec->node, err);
+	if (rc)
+		goto fail;
+	if (spec->huge == SEGMENT_HUGE_OFF)
+		madvise(segment.base, segment.total_bytes, MADV_NOHUGEPAGE);
+	rc = allocate(&segment, err);
+	if (rc)
+		goto fail;
+	*out = segment;
+	return 0;
+fail:
+	segment_destroy(&segment);
+	return rc;
+}
+
+void segment_destroy(struct segment *segment)
+{
+	if (!segment)
+		return;
+	if (segment->base)
+		munmap(segment->base, segment->total_bytes);
+	/* A zeroed segment was never opened (descriptor 0 is nobody's segment), a published one is no longer ours to
+	 * undo. */
+	if (segment->fd > 0) {
+		if (segment->name[0])
+			shm_unlink(segment->name);
+		close(segment->fd);
+	}
+	memset(segment, 0, sizeof *segment);
+	segment->fd = -1;
+}
+
+struct copy {
+	void *to;
+	const void *from;
+	size_t bytes;
+};
+
+static void *copy_thread(void *argument)
+{
+	const struct copy *copy = argument;
+	memcpy(copy->to, copy->from, copy->bytes);
+	return NULL;
+}
+
+int segment_copy(struct segment *to, const struct segment *from, const struct idset *cpus, struct err *err)
+{
+	if (to->total_bytes != from->total_bytes)
+		return err_set(err, -EINVAL, "a segment of %llu bytes cannot become a copy of one of %llu",
+			       (unsigned long long)to->total_bytes, (unsigned long long)from->total_bytes);
+	struct copy copy = {segment_payload(to), segment_payload(from), to->total_bytes - SEGMENT_HEADER_BYTES};
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int rc = pthread_attr_init(&attributes);
+	if (rc)
+		return err_set(err, -rc, "copying to node %u: %s", to->spec.node, strerror(rc));
+	/* Set before the thread starts and not through bind_thread: the calling thread may be bound to the first copy's
+	 * node, and the new thread does not have to stay inside that. */
+	if (idset_first(cpus) >= 0)
+		rc = pthread_attr_setaffinity_np(&attributes, sizeof *cpus, (const cpu_set_t *)cpus);
+	if (!rc)
+		rc = pthread_create(&thread, &attributes, copy_thread, &copy);
+	pthread_attr_destroy(&attributes);
+	if (rc)
+		return err_set(err, -rc, "a copying thread on node %u: %s", to->spec.node, strerror(rc));
+	pthread_join(thread, NULL);
+	return 0;
+}

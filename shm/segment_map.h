@@ -1,0 +1,22 @@
+/* Mappings of segments inside this process: aligned for huge pages, populated, and looked up in smaps. Private to shm/.
+ */
+#ifndef WEIGHTD_SHM_SEGMENT_MAP_H
+#define WEIGHTD_SHM_SEGMENT_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SEGMENT_HUGE_BYTES = 2 << 20 };
+
+/* Maps [0, bytes) of `fd` shared at an address that is a multiple of 2 MiB; touches no page. Not part of core dumps.
+ * 0 or -errno. */
+int segment_map(int fd, size_t bytes, int protection, void **base);
+
+/* Fills this process' page tables for the whole mapping, so that later reads do not fault and move_pages can answer for
+ * every page. Allocates the pages that the object does not have yet. */
+int segment_populate(const void *base, size_t bytes);
+
+/* Bytes of [base, base + bytes) that huge pages map, as /proc/self/smaps counts them. 0 or -errno. */
+int segment_huge_bytes(const void *base, size_t bytes, uint64_t *out);
+
+#endif
