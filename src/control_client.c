@@ -1,0 +1,66 @@
+#include "src/control_client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "src/client.h"
+#include "src/interrupt.h"
+
+enum { CONTROL_ANSWER_MAX = 16 * 1024 * 1024 };
+
+static int read_to_end(int fd, int interrupt_fd, char **text, size_t *n_bytes)
+{
+	size_t n = 0, capacity = 0;
+	char *whole = NULL;
+	for (;;) {
+		int rc = interrupt_wait(interrupt_fd, fd, 60000);
+		if (rc == 0 && capacity - n < 4096) {
+			char *grown = capacity < CONTROL_ANSWER_MAX ? realloc(whole, 2 * capacity + 8192) : NULL;
+			if (grown) {
+				whole = grown;
+				capacity = 2 * capacity + 8192;
+			} else {
+				rc = -EFBIG;
+			}
+		}
+		ssize_t got = rc == 0 ? recv(fd, whole + n, 4096 - 1, 0) : 0;
+		if (got < 0)
+			rc = -errno;
+		if (rc < 0) {
+			free(whole);
+			return rc;
+		}
+		if (got == 0)
+			break;
+		n += (size_t)got;
+	}
+	whole[n] = '\0';
+	*text = whole;
+	*n_bytes = n;
+	return 0;
+}
+
+int control_ask(const char *socket_path, int interrupt_fd, const char *command, char **text, size_t *n_bytes,
+		pid_t *daemon_pid, struct err *err)
+{
+	struct ucred peer = {.pid = 0};
+	socklen_t n_peer = sizeof peer;
+	char line[64];
+	int fd = client_connect(socket_path, err);
+	if (fd < 0)
+		return fd;
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n_peer);
+	int n = snprintf(line, sizeof line, "%s\n", command);
+	int rc = client_send(fd, line, (size_t)n);
+	if (rc == 0)
+		rc = read_to_end(fd, interrupt_fd, text, n_bytes);
+	close(fd);
+	if (rc < 0)
+		return err_set(err, rc, "%s: %s", socket_path, rc == -EINTR ? "interrupted" : strerror(-rc));
+	if (daemon_pid)
+		*daemon_pid = peer.pid;
+	return 0;
+}

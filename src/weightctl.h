@@ -1,0 +1,48 @@
+/* weightctl's commands: each in a file of its own, with the options of all of them parsed in one place. */
+#ifndef WEIGHTD_WEIGHTCTL_H
+#define WEIGHTD_WEIGHTCTL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "src/config.h"
+#include "src/err.h"
+
+/* Documented in weightctl(1): scripts rely on them. */
+enum weightctl_exit {
+	EXIT_OK = 0,
+	EXIT_FAILED = 1, /* also: status found something that is not well */
+	EXIT_USAGE = 2,
+	EXIT_UNREACHABLE = 3, /* no daemon listens */
+	EXIT_REFUSED = 4,     /* the daemon answered with an error */
+	EXIT_NO_SOURCE = 5,   /* pull: the model's source cannot be reached */
+	EXIT_WRONG_FILE = 6,  /* pull: what came is not the file of the catalogue */
+	EXIT_INTERRUPTED = 130,
+};
+
+struct weightctl {
+	const char *socket, *control; /* where the daemon listens */
+	const char *model_dir, *catalogue;
+	bool json;
+	const char *model;			     /* NULL: the daemon's choice */
+	const char *system;			     /* run: NULL: none */
+	const char *max_tokens, *temperature, *seed; /* checked numbers as written; NULL: the daemon's defaults */
+	int n_arguments;
+	char **arguments;
+	int interrupt_fd;
+	struct config config; /* what the paths point into */
+};
+
+int weightctl_run(struct weightctl *ctl);
+int weightctl_complete(struct weightctl *ctl);
+int weightctl_status(struct weightctl *ctl);
+int weightctl_stop(struct weightctl *ctl);
+int weightctl_pull(struct weightctl *ctl);
+
+/* "weightctl: text" on stderr, and with --json {"error": text} on stdout; returns `code`. */
+__attribute__((format(printf, 3, 4))) int weightctl_fail(const struct weightctl *ctl, enum weightctl_exit code,
+							 const char *format, ...);
+/* The failure of a connection: says where and what to do. */
+int weightctl_unreachable(const struct weightctl *ctl, const struct err *err);
+
+#endif
