@@ -28,6 +28,8 @@ enum message_type {
 	MESSAGE_WORKER_DOWN,
 	MESSAGE_STATE,
 	MESSAGE_READY,
+	/* parent -> worker: [channel x3]: the front is a new one; end all calls and serve it over this channel. */
+	MESSAGE_CHANNEL,
 	/* parent -> any child: finish your calls, then exit 0. */
 	MESSAGE_DRAIN,
 	/* any child -> parent: failed { text }: why it is about to exit. */

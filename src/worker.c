@@ -4,16 +4,15 @@
  * the call arena (KV pages, batch scratch), what oneDNN generated before ready, and small tables. */
 #include <errno.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "numa/bind.h"
 #include "shm/segment.h"
+#include "src/clock.h"
 #include "src/log.h"
 #include "src/message.h"
 #include "src/privilege.h"
@@ -45,7 +44,7 @@ struct worker {
 	struct forward *forward;
 	struct scheduler *scheduler;
 	struct worker_calls calls;
-	bool draining;
+	bool locked, draining;
 };
 
 /* --- start ------------------------------------------------------------------------------------------------------------ */
@@ -177,10 +176,10 @@ static int make_engine(struct worker *w, struct err *err)
  * limit may forbid locking, and then status says so. */
 static void lock_weights(struct worker *w)
 {
-	bool locked = w->order.lock_memory && !mlock(w->segment.base, w->segment.total_bytes);
-	if (w->order.lock_memory && !locked)
+	w->locked = w->order.lock_memory && !mlock(w->segment.base, w->segment.total_bytes);
+	if (w->order.lock_memory && !w->locked)
 		log_info("weights are not locked: mlock: %s (RLIMIT_MEMLOCK)", strerror(errno));
-	w->counters->locked = locked;
+	w->counters->locked = w->locked;
 }
 
 static int start(struct worker *w, struct err *err)
@@ -214,13 +213,6 @@ static int start(struct worker *w, struct err *err)
 
 /* --- work ------------------------------------------------------------------------------------------------------------- */
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Relaxed: each counter stands alone (shm/channel.h). */
 static void count(uint64_t *counter, uint64_t value)
 {
@@ -244,22 +236,48 @@ static void publish_counters(struct worker *w)
 	count(&c->arena_bytes, w->arena.bytes);
 	count(&c->arena_peak_bytes, w->arena.peak_bytes);
 	count(&c->weight_products, forward_products(w->forward));
-	count(&c->progress_ns, now_ns());
+	count(&c->progress_ns, clock_now_ns());
+}
+
+/* A new front: the calls of the old one end, and so does its channel, whose records can't be trusted any more. */
+static int change_channel(struct worker *w, const int fds[3])
+{
+	struct channel_fds fresh = {fds[0], fds[1], fds[2]};
+	struct channel channel;
+	struct err err = {""};
+	int rc = channel_attach(&fresh, CHANNEL_WORKER, &channel, &err);
+	if (rc)
+		return rc;
+	scheduler_cancel_all(w->scheduler);
+	worker_calls_fini(&w->calls);
+	channel_detach(&w->channel);
+	channel_close(&w->channel_fds);
+	w->channel_fds = fresh;
+	w->channel = channel;
+	channel_counters(&w->channel)->locked = w->locked;
+	w->counters = channel_counters(&w->channel);
+	publish_counters(w);
+	count(&w->counters->ready, 1);
+	return 0;
 }
 
 /* Messages of the parent, without waiting. False: it is gone, or it said something that can't be. */
-static bool hear_parent(struct worker *w, const struct pollfd *parent)
+static bool hear_parent(struct worker *w, struct pollfd fds[2])
 {
-	if (!parent->revents)
+	if (!fds[0].revents)
 		return true;
 	struct message message;
 	int rc = message_receive(MESSAGE_FD, &message);
 	if (rc != 1)
 		return false;
-	if (message.type == MESSAGE_DRAIN)
+	if (message.type == MESSAGE_DRAIN && !message.n_fds) {
 		w->draining = true;
-	for (uint32_t i = 0; i < message.n_fds; i++)
-		close(message.fds[i]);
+		return true;
+	}
+	if (message.type != MESSAGE_CHANNEL || message.n_fds != 3 || change_channel(w, message.fds))
+		return false;
+	fds[1].fd = w->channel.doorbell_in;
+	fds[1].revents = POLLIN;
 	return true;
 }
 
@@ -274,7 +292,7 @@ static int turn(struct worker *w, struct pollfd fds[2], int *idle_ms)
 	publish_counters(w);
 	channel_ring(&w->channel);
 	if (w->channel.dead)
-		return -EPROTO;
+		return w->channel.dead;
 	bool empty = !scheduler_n_running(w->scheduler) && !scheduler_n_waiting(w->scheduler);
 	if (w->draining && empty && !unsent && !w->calls.incoming)
 		return 1;
@@ -282,7 +300,7 @@ static int turn(struct worker *w, struct pollfd fds[2], int *idle_ms)
 	int n = poll(fds, 2, wait);
 	if (n < 0 && errno != EINTR)
 		return -errno;
-	if (!hear_parent(w, &fds[0]))
+	if (!hear_parent(w, fds))
 		return 1;
 	if (fds[1].revents)
 		channel_quiet(&w->channel);

@@ -175,6 +175,14 @@ bool scheduler_cancel(struct scheduler *s, uint64_t id)
 	return true;
 }
 
+void scheduler_cancel_all(struct scheduler *s)
+{
+	while (s->n_running)
+		scheduler_cancel(s, s->running[0]->id);
+	while (s->waiting)
+		scheduler_cancel(s, s->waiting->id);
+}
+
 /* --- tokens --------------------------------------------------------------------------------------------------------- */
 
 static void set_logprobs(struct scheduler_token *token, const struct pick *pick)

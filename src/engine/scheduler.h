@@ -61,6 +61,9 @@ void scheduler_add(struct scheduler *scheduler, struct generation *generation);
  * call. */
 bool scheduler_cancel(struct scheduler *scheduler, uint64_t id);
 
+/* Ends all calls, as scheduler_cancel does. */
+void scheduler_cancel_all(struct scheduler *scheduler);
+
 /* A call by id, NULL: none. View. */
 struct generation *scheduler_find(struct scheduler *scheduler, uint64_t id);
 

@@ -1,0 +1,28 @@
+/* The control socket: one line in, one JSON object out, closed. For weightctl; only the daemon's own user and root may
+ * connect (checked with SO_PEERCRED besides the socket's mode).
+ *
+ *   status    a fresh placement check, then the state of everything     stop    begins an orderly stop
+ */
+#ifndef WEIGHTD_CONTROL_H
+#define WEIGHTD_CONTROL_H
+
+#include <poll.h>
+
+#include "src/err.h"
+
+struct parent;
+struct control;
+
+enum { CONTROL_CLIENTS_MAX = 16 };
+
+int control_new(struct parent *parent, int listener, struct control **out, struct err *err); /* takes the listener */
+void control_free(struct control *control);
+
+/* Fills up to CONTROL_CLIENTS_MAX + 1 entries; returns how many. */
+unsigned control_poll_fds(struct control *control, struct pollfd *out);
+/* Deals with the same entries after poll. */
+void control_serve(struct control *control, const struct pollfd *fds, unsigned n);
+/* Answers those who waited for a placement check. */
+void control_verified(struct control *control);
+
+#endif

@@ -1,0 +1,17 @@
+/* Private memory of a process, as the kernel counts it: anonymous resident pages and page tables. Shared weights are in
+ * neither. */
+#ifndef WEIGHTD_MEMORY_H
+#define WEIGHTD_MEMORY_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct memory_use {
+	uint64_t private_bytes;      /* RssAnon + VmPTE at the last sample */
+	uint64_t private_peak_bytes; /* the highest sample so far */
+};
+
+/* Samples /proc/PID/status. 0 or -errno (-ESRCH when the process is gone); on failure *use keeps its values. */
+int memory_sample(pid_t pid, struct memory_use *use);
+
+#endif

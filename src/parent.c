@@ -1,0 +1,374 @@
+/* The parent's life: lock, listeners, front, loader, workers; then a loop over signals, children and the control socket;
+ * then an orderly stop: the front finishes its answers, the workers theirs, and the segments are removed. */
+#include "src/parent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "src/clock.h"
+#include "src/control.h"
+#include "src/listener.h"
+#include "src/log.h"
+#include "src/parent_internal.h"
+#include "src/privilege.h"
+
+#define MS 1000000ull
+enum {
+	SAMPLE_MS = 200, /* memory of the processes */
+	DRAIN_MS = 35000, /* an orderly stop takes this long at most */
+};
+
+/* --- states ----------------------------------------------------------------------------------------------------------- */
+
+static bool all_ready(const struct parent *parent)
+{
+	for (uint32_t i = 0; i < parent->config.n_models; i++)
+		if (parent->models[i].state == MODEL_WAITING || parent->models[i].state == MODEL_LOADING)
+			return false;
+	for (uint32_t i = 0; i < parent->n_workers; i++)
+		if (!parent->workers[i].ready)
+			return false;
+	return parent->front_ready;
+}
+
+const char *parent_state(const struct parent *parent)
+{
+	if (parent->stopping)
+		return "stopping";
+	for (uint32_t i = 0; i < parent->config.n_models; i++)
+		if (parent->models[i].state == MODEL_FAILED)
+			return "failed";
+	return all_ready(parent) ? "ready" : "loading";
+}
+
+void parent_announce(struct parent *parent)
+{
+	if (parent->announced || parent->stopping || !all_ready(parent))
+		return;
+	parent->announced = true;
+	log_info("ready: %u model%s, %u worker%s, %s", parent->config.n_models, parent->config.n_models == 1 ? "" : "s",
+		 parent->n_workers, parent->n_workers == 1 ? "" : "s", parent->config.socket);
+	sd_notifyf(0, "READY=1\nSTATUS=%u workers", parent->n_workers);
+}
+
+static void signal_children(struct parent *parent, int signal)
+{
+	struct child *const others[] = {&parent->front, &parent->loader, &parent->verifier};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (others[i]->pid)
+			kill(others[i]->pid, signal);
+	for (uint32_t i = 0; i < parent->n_workers; i++)
+		if (parent->workers[i].child.pid)
+			kill(parent->workers[i].child.pid, signal);
+}
+
+void parent_stop(struct parent *parent)
+{
+	if (parent->stopping) {
+		parent->killing = true;
+		signal_children(parent, SIGKILL);
+		return;
+	}
+	parent->stopping = true;
+	parent->stop_deadline_ns = clock_now_ns() + DRAIN_MS * MS;
+	log_info("stopping");
+	sd_notify(0, "STOPPING=1");
+	if (parent->loader.pid)
+		kill(parent->loader.pid, SIGKILL);
+	if (parent->front.pid)
+		message_send(parent->front.fd, MESSAGE_DRAIN, NULL, 0, NULL, 0);
+}
+
+/* Workers finish after the front: they may hold its last answers. */
+static void stop_workers(struct parent *parent)
+{
+	if (parent->workers_told)
+		return;
+	parent->workers_told = true;
+	for (uint32_t i = 0; i < parent->n_workers; i++) {
+		struct parent_worker *worker = &parent->workers[i];
+		if (!worker->child.pid)
+			continue;
+		if (worker->ready)
+			message_send(worker->child.fd, MESSAGE_DRAIN, NULL, 0, NULL, 0);
+		else
+			kill(worker->child.pid, SIGKILL);
+	}
+}
+
+static bool children_left(const struct parent *parent)
+{
+	for (uint32_t i = 0; i < parent->n_workers; i++)
+		if (parent->workers[i].child.pid)
+			return true;
+	return parent->front.pid || parent->loader.pid || parent->verifier.pid;
+}
+
+/* --- children --------------------------------------------------------------------------------------------------------- */
+
+static void dispatch(struct parent *parent, struct child *child, struct message *message)
+{
+	switch (child->role) {
+	case CHILD_LOADER: models_loader_message(parent, message); break;
+	case CHILD_FRONT: front_message(parent, message); break;
+	case CHILD_VERIFIER: verify_message(parent, message); break;
+	case CHILD_WORKER:
+		for (uint32_t i = 0; i < parent->n_workers; i++)
+			if (&parent->workers[i].child == child)
+				worker_message(parent, &parent->workers[i], message);
+		break;
+	}
+}
+
+/* Reads all that a child has said. The end of the stream is left to SIGCHLD. */
+static void hear_child(struct parent *parent, struct child *child)
+{
+	static struct message message; /* large; one thread */
+	int rc = 1;
+	while (child->fd >= 0 && (rc = message_receive(child->fd, &message)) == 1)
+		dispatch(parent, child, &message);
+	if (rc != 1 && rc != -EAGAIN)
+		child_hang_up(child);
+	if (rc == -EPROTO && child->pid) {
+		log_error("the %s sent a malformed message and is replaced", child_role_name(child->role));
+		kill(child->pid, SIGKILL);
+	}
+}
+
+/* The last words of a dead child are still in its socket. */
+static bool ended(struct parent *parent, struct child *child, pid_t pid)
+{
+	if (child->pid != pid)
+		return false;
+	hear_child(parent, child);
+	child_hang_up(child);
+	child->pid = 0;
+	return true;
+}
+
+static void reap(struct parent *parent)
+{
+	int status;
+	pid_t pid;
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (ended(parent, &parent->loader, pid)) {
+			models_loader_ended(parent, status);
+		} else if (ended(parent, &parent->front, pid)) {
+			front_ended(parent, status);
+			if (parent->stopping)
+				stop_workers(parent);
+		} else if (ended(parent, &parent->verifier, pid)) {
+			verify_ended(parent, status);
+			if (!parent->verifier.pid)
+				control_verified(parent->control);
+		}
+		for (uint32_t i = 0; i < parent->n_workers; i++)
+			if (ended(parent, &parent->workers[i].child, pid))
+				worker_ended(parent, &parent->workers[i], status);
+	}
+}
+
+static void hear_signals(struct parent *parent)
+{
+	struct signalfd_siginfo info;
+	while (read(parent->signal_fd, &info, sizeof info) == sizeof info) {
+		if (info.ssi_signo == SIGCHLD)
+			reap(parent);
+		else
+			parent_stop(parent);
+	}
+}
+
+/* Memory of working processes, often; of idle ones it does not change. */
+static void sample(struct parent *parent, uint64_t now)
+{
+	if (now - parent->sampled_ns < SAMPLE_MS * MS)
+		return;
+	parent->sampled_ns = now;
+	for (uint32_t i = 0; i < parent->n_workers; i++)
+		if (parent->workers[i].child.pid)
+			memory_sample(parent->workers[i].child.pid, &parent->workers[i].memory);
+	if (parent->front.pid)
+		memory_sample(parent->front.pid, &parent->front_memory);
+	memory_sample(getpid(), &parent->own_memory);
+}
+
+/* --- loop ------------------------------------------------------------------------------------------------------------- */
+
+struct poll_set {
+	struct pollfd fds[2 + CONTROL_CLIENTS_MAX + 3 + PARENT_WORKERS_MAX];
+	struct child *child[2 + CONTROL_CLIENTS_MAX + 3 + PARENT_WORKERS_MAX];
+	unsigned n, n_control;
+};
+
+static void add_child(struct poll_set *set, struct child *child)
+{
+	if (child->fd < 0)
+		return;
+	set->child[set->n] = child;
+	set->fds[set->n++] = (struct pollfd){.fd = child->fd, .events = POLLIN};
+}
+
+static void collect(struct parent *parent, struct poll_set *set)
+{
+	set->fds[0] = (struct pollfd){.fd = parent->signal_fd, .events = POLLIN};
+	set->n_control = control_poll_fds(parent->control, set->fds + 1);
+	set->n = 1 + set->n_control;
+	add_child(set, &parent->loader);
+	add_child(set, &parent->front);
+	add_child(set, &parent->verifier);
+	for (uint32_t i = 0; i < parent->n_workers; i++)
+		add_child(set, &parent->workers[i].child);
+}
+
+static void run(struct parent *parent)
+{
+	static struct poll_set set; /* large; one thread */
+	while (!parent->stopping || children_left(parent)) {
+		collect(parent, &set);
+		if (poll(set.fds, set.n, SAMPLE_MS) < 0 && errno != EINTR) {
+			log_error("poll: %s", strerror(errno));
+			parent->exit_status = 1;
+			return;
+		}
+		unsigned n = set.n;
+		for (unsigned i = 1 + set.n_control; i < n; i++)
+			if (set.fds[i].revents && set.child[i]->fd == set.fds[i].fd)
+				hear_child(parent, set.child[i]);
+		if (set.fds[0].revents)
+			hear_signals(parent);
+		control_serve(parent->control, set.fds + 1, set.n_control);
+		uint64_t now = clock_now_ns();
+		workers_restart_due(parent, now);
+		sample(parent, now);
+		if (parent->stopping && !parent->front.pid && !parent->killing)
+			stop_workers(parent); /* also when there never was a front */
+		if (parent->stopping && now > parent->stop_deadline_ns && !parent->killing) {
+			log_warning("children did not finish in %d s and are killed", DRAIN_MS / 1000);
+			parent_stop(parent);
+		}
+	}
+}
+
+/* --- start and end ---------------------------------------------------------------------------------------------------- */
+
+static int open_signals(struct parent *parent, struct err *err)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	parent->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return parent->signal_fd < 0 ? err_set(err, -errno, "signalfd: %s", strerror(errno)) : 0;
+}
+
+static int open_listeners(struct parent *parent, struct err *err)
+{
+	const struct config *c = &parent->config;
+	int control_fd;
+	int rc = listener_inherit(&parent->unix_fd, &parent->tcp_fd, err);
+	if (!rc && parent->unix_fd < 0)
+		rc = listener_unix(c->socket, c->socket_mode, c->socket_group, &parent->unix_fd, err);
+	if (!rc && parent->tcp_fd < 0 && *c->listen)
+		rc = listener_tcp(c->listen, &parent->tcp_fd, err);
+	if (!rc)
+		rc = listener_unix(c->control_socket, 0600, "", &control_fd, err);
+	if (rc)
+		return rc;
+	fcntl(control_fd, F_SETFL, O_NONBLOCK);
+	rc = control_new(parent, control_fd, &parent->control, err);
+	if (rc)
+		close(control_fd);
+	return rc;
+}
+
+/* Locking the weights needs a limit that children without privileges can't raise themselves. */
+static void raise_memlock(void)
+{
+	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+	if (!setrlimit(RLIMIT_MEMLOCK, &limit) || getrlimit(RLIMIT_MEMLOCK, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_MEMLOCK, &limit);
+}
+
+static int start(struct parent *parent, struct err *err)
+{
+	const struct config *c = &parent->config;
+	parent->uid = parent->gid = UINT64_MAX;
+	if (geteuid() == 0 && *c->user) {
+		int rc = privilege_find_user(c->user, &parent->uid, &parent->gid, err);
+		if (rc)
+			return rc;
+	}
+	setenv("OMP_NUM_THREADS", "1", 1); /* oneDNN's OpenMP must add no threads to ours; read when a worker starts */
+	int rc = topology_load(NULL, &parent->topology, err);
+	if (!rc)
+		rc = plan_make(parent->topology, c, &parent->plan, err);
+	if (!rc)
+		rc = segment_lock_instance(c->instance, &parent->lock_fd, err);
+	if (rc)
+		return rc;
+	rc = segment_remove_instance(c->instance, err);
+	if (rc < 0)
+		return rc;
+	if (rc > 0)
+		log_info("removed %d segment%s that an earlier daemon of instance '%s' left behind", rc, rc == 1 ? "" : "s",
+			 c->instance);
+	raise_memlock();
+	rc = open_signals(parent, err);
+	return rc ? rc : open_listeners(parent, err);
+}
+
+static void finish(struct parent *parent)
+{
+	models_close(parent);
+	if (parent->control) {
+		unlink(parent->config.socket);
+		unlink(parent->config.control_socket);
+	}
+	control_free(parent->control);
+	int fds[] = {parent->unix_fd, parent->tcp_fd, parent->signal_fd, parent->lock_fd};
+	for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	topology_free(parent->topology);
+}
+
+int parent_run(const struct config *config)
+{
+	static struct parent parent; /* large; one per process */
+	struct err err = {""};
+	parent = (struct parent){.config = *config, .lock_fd = -1, .signal_fd = -1, .unix_fd = -1, .tcp_fd = -1};
+	parent.loader.fd = parent.front.fd = parent.verifier.fd = -1;
+	parent.started_ns = clock_now_ns();
+	for (uint32_t i = 0; i < config->n_models; i++)
+		parent.models[i].config = &parent.config.models[i];
+	if (!config->n_models) {
+		log_error("no model is configured: add a [model NAME] section with path = FILE, or run 'weightctl pull smollm2'");
+		return 1;
+	}
+	if (start(&parent, &err)) {
+		log_error("%s", err.text);
+		finish(&parent);
+		return 1;
+	}
+	front_start(&parent);
+	models_load_next(&parent);
+	run(&parent);
+	finish(&parent);
+	log_info("stopped");
+	return parent.exit_status;
+}

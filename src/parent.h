@@ -1,0 +1,96 @@
+/* The parent: it holds the instance's lock, the listening sockets, one read-only descriptor per segment, and every child;
+ * it starts, watches, replaces and stops them. It never parses a byte of a client or of a model file. */
+#ifndef WEIGHTD_PARENT_H
+#define WEIGHTD_PARENT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "numa/topology.h"
+#include "shm/channel.h"
+#include "src/child.h"
+#include "src/config.h"
+#include "src/memory.h"
+#include "src/message.h"
+#include "src/plan.h"
+
+enum { PARENT_COPIES_MAX = 64, PARENT_WORKERS_MAX = 256 };
+
+enum model_state { MODEL_WAITING, MODEL_LOADING, MODEL_LOADED, MODEL_FAILED };
+
+struct parent_copy {
+	struct message_segment segment; /* what the loader, later the verifier, said */
+	int fd;                         /* read-only descriptor */
+	uint64_t checked_ns;
+};
+
+struct parent_model {
+	const struct config_model *config;
+	enum model_state state;
+	char fault[256]; /* why it failed */
+	uint64_t created; /* Unix seconds */
+	uint64_t done_bytes, total_bytes; /* of loading */
+	struct parent_copy copies[PARENT_COPIES_MAX];
+	uint32_t n_copies;
+};
+
+struct parent_worker {
+	struct child child;
+	struct plan_worker plan;
+	uint32_t model; /* index */
+	struct channel_fds channel;
+	struct channel view; /* the parent's mapping, for the counters */
+	bool ready;
+	bool was_ready; /* some process of this slot was */
+	uint32_t restarts;
+	uint32_t failures;    /* in a row, without having served for a while */
+	uint64_t restart_ns;  /* when to start it again; 0: not planned */
+	char fault[256];      /* what the last process said before it ended */
+	struct memory_use memory;
+};
+
+struct parent {
+	struct config config;
+	struct topology *topology;
+	struct plan plan;
+	uint64_t started_ns;
+	uint64_t uid, gid; /* of the children; UINT64_MAX: as the parent */
+
+	int lock_fd, signal_fd, unix_fd, tcp_fd, control_fd;
+	struct child loader, front, verifier;
+	uint32_t loading; /* index of the model being loaded */
+	char loader_fault[256], front_fault[256];
+	bool front_ready;
+	uint32_t front_restarts;
+	uint64_t front_restart_ns;
+	struct memory_use front_memory, own_memory;
+
+	struct parent_model models[CONFIG_MODELS_MAX];
+	struct parent_worker workers[PARENT_WORKERS_MAX];
+	uint32_t n_workers;
+	uint64_t worker_restarts;
+
+	bool announced; /* systemd knows that we are ready */
+	bool stopping, workers_told, killing;
+	uint64_t stop_deadline_ns;
+	uint64_t sampled_ns;
+	int exit_status;
+
+	struct control *control;
+	uint32_t verify_copy; /* number of the first copy in the verifier's order */
+	uint32_t verify_n;    /* of them, how many it has reported */
+};
+
+/* Runs the daemon until it is told to stop. Returns the exit status. */
+int parent_run(const struct config *config);
+
+/* "ready", "loading", "failed" or "stopping", for status and systemd. */
+const char *parent_state(const struct parent *parent);
+
+/* Begins an orderly stop; a second call ends everything at once. */
+void parent_stop(struct parent *parent);
+
+/* Starts a verifier over all copies unless one runs already. 0 or -errno. */
+int parent_verify(struct parent *parent, struct err *err);
+
+#endif

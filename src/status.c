@@ -1,0 +1,195 @@
+#include "src/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yyjson.h>
+
+#include "io/loop.h"
+#include "src/clock.h"
+#include "src/kernel/kernel.h"
+#include "src/parent.h"
+
+#define MS 1000000ull
+
+typedef yyjson_mut_doc *doc;
+typedef yyjson_mut_val *val;
+
+static void add_str(doc d, val object, const char *key, const char *text)
+{
+	yyjson_mut_obj_add_strcpy(d, object, key, text);
+}
+
+static void add_uint(doc d, val object, const char *key, uint64_t value)
+{
+	yyjson_mut_obj_add_uint(d, object, key, value);
+}
+
+static void add_cpus(doc d, val object, const char *key, const struct idset *cpus)
+{
+	char text[IDSET_TEXT];
+	add_str(d, object, key, idset_format(cpus, text, sizeof text));
+}
+
+static void add_digest(doc d, val object, const uint8_t digest[SEGMENT_DIGEST_BYTES])
+{
+	char text[2 * SEGMENT_DIGEST_BYTES + 1];
+	for (int i = 0; i < SEGMENT_DIGEST_BYTES; i++)
+		snprintf(text + 2 * i, 3, "%02x", digest[i]);
+	add_str(d, object, "digest", text);
+}
+
+static const char *placement_word(const struct placement *p)
+{
+	return placement_verified(p) ? "verified" : p->misplaced ? "misplaced" : "unverified";
+}
+
+static void add_copy(doc d, val copies, const struct parent_copy *copy)
+{
+	const struct segment_report *report = &copy->segment.report;
+	const struct placement *p = &report->placement;
+	val c = yyjson_mut_arr_add_obj(d, copies);
+	add_uint(d, c, "node", copy->segment.node);
+	add_str(d, c, "segment", copy->segment.name);
+	add_uint(d, c, "bytes", report->total_bytes);
+	add_uint(d, c, "huge_bytes", report->huge_bytes);
+	add_uint(d, c, "pages", p->pages);
+	add_uint(d, c, "on_node", p->on_node);
+	add_uint(d, c, "misplaced", p->misplaced);
+	add_uint(d, c, "absent", p->absent);
+	add_uint(d, c, "unknown", p->unknown);
+	add_str(d, c, "placement", placement_word(p));
+	add_uint(d, c, "checked_ms_ago", (clock_now_ns() - copy->checked_ns) / MS);
+}
+
+static void add_model(doc d, val models, const struct parent *parent, const struct parent_model *model)
+{
+	static const char *const state[] = {"waiting", "loading", "ready", "failed"};
+	const struct config *config = &parent->config;
+	uint32_t level = config->cpu_level == UINT32_MAX ? (uint32_t)kernels_detect() : config->cpu_level;
+	uint32_t numerics = config->numerics == UINT32_MAX ? (uint32_t)kernels_numerics(level) : config->numerics;
+	val m = yyjson_mut_arr_add_obj(d, models);
+	add_str(d, m, "name", model->config->name);
+	add_str(d, m, "path", model->config->path);
+	add_str(d, m, "state", state[model->state]);
+	if (model->state == MODEL_FAILED)
+		add_str(d, m, "error", model->fault);
+	if (model->state == MODEL_LOADING) {
+		add_uint(d, m, "loaded_bytes", model->done_bytes);
+		add_uint(d, m, "file_bytes", model->total_bytes);
+	}
+	add_str(d, m, "cpu_level", cpu_level_name(level));
+	add_str(d, m, "numerics", numerics == NUMERICS_BF16 ? "bf16" : "f32");
+	if (model->n_copies) {
+		const struct message_segment *first = &model->copies[0].segment;
+		char architecture[sizeof first->architecture + 1];
+		snprintf(architecture, sizeof architecture, "%.*s", (int)sizeof first->architecture, first->architecture);
+		add_str(d, m, "architecture", architecture);
+		add_uint(d, m, "generation", 1);
+		uint64_t limit = config->context_tokens;
+		add_uint(d, m, "context_tokens", limit && limit < first->context ? limit : first->context);
+		add_str(d, m, "backing", first->name[0] ? "shm" : "memfd");
+		add_str(d, m, "restart", "reload");
+		add_digest(d, m, first->report.digest);
+	}
+	val copies = yyjson_mut_obj_add_arr(d, m, "copies");
+	for (uint32_t i = 0; i < model->n_copies; i++)
+		add_copy(d, copies, &model->copies[i]);
+}
+
+/* Relaxed: each counter stands alone (shm/channel.h). */
+static uint64_t counted(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+static void add_memory(doc d, val object, const struct memory_use *use)
+{
+	add_uint(d, object, "private_bytes", use->private_bytes);
+	add_uint(d, object, "private_peak_bytes", use->private_peak_bytes);
+}
+
+static void add_worker(doc d, val workers, struct parent *parent, struct parent_worker *worker)
+{
+	val w = yyjson_mut_arr_add_obj(d, workers);
+	add_uint(d, w, "index", (uint64_t)(worker - parent->workers));
+	add_uint(d, w, "pid", (uint64_t)worker->child.pid);
+	add_uint(d, w, "node", worker->plan.node);
+	add_uint(d, w, "copy_node", worker->plan.copy_node);
+	add_cpus(d, w, "cpus", &worker->plan.cpus);
+	add_str(d, w, "model", parent->models[worker->model].config->name);
+	add_str(d, w, "state", worker->ready ? "ready" : worker->child.pid ? "starting" : "dead");
+	add_uint(d, w, "restarts", worker->restarts);
+	add_memory(d, w, &worker->memory);
+	yyjson_mut_obj_add_bool(d, w, "oversubscribed", parent->plan.oversubscribed);
+	if (!worker->ready)
+		return;
+	const struct worker_counters *c = channel_counters(&worker->view);
+	add_uint(d, w, "running", counted(&c->running));
+	add_uint(d, w, "waiting", counted(&c->waiting));
+	add_uint(d, w, "calls", counted(&c->calls));
+	add_uint(d, w, "prompt_tokens", counted(&c->prompt_tokens));
+	add_uint(d, w, "generated_tokens", counted(&c->generated_tokens));
+	add_uint(d, w, "weight_products", counted(&c->weight_products));
+	add_uint(d, w, "steps", counted(&c->steps));
+	add_uint(d, w, "arena_bytes", counted(&c->arena_bytes));
+	add_uint(d, w, "arena_peak_bytes", counted(&c->arena_peak_bytes));
+	add_uint(d, w, "kv_pages", counted(&c->kv_pages));
+	add_uint(d, w, "kv_pages_used", counted(&c->kv_pages_used));
+	yyjson_mut_obj_add_bool(d, w, "locked", counted(&c->locked) != 0);
+}
+
+static void add_processes(doc d, val root, struct parent *parent)
+{
+	struct memory_use total = {0};
+	val workers = yyjson_mut_obj_add_arr(d, root, "workers");
+	for (uint32_t i = 0; i < parent->n_workers; i++) {
+		struct parent_worker *worker = &parent->workers[i];
+		if (worker->child.pid)
+			memory_sample(worker->child.pid, &worker->memory);
+		add_worker(d, workers, parent, worker);
+		total.private_bytes += worker->memory.private_bytes;
+		total.private_peak_bytes += worker->memory.private_peak_bytes;
+	}
+	const struct {
+		const char *key;
+		pid_t pid;
+		struct memory_use *use;
+	} others[] = {{"front", parent->front.pid, &parent->front_memory}, {"parent", getpid(), &parent->own_memory}};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		if (others[i].pid)
+			memory_sample(others[i].pid, others[i].use);
+		val o = yyjson_mut_obj_add_obj(d, root, others[i].key);
+		add_uint(d, o, "pid", (uint64_t)others[i].pid);
+		add_memory(d, o, others[i].use);
+		total.private_bytes += others[i].use->private_bytes;
+		total.private_peak_bytes += others[i].use->private_peak_bytes;
+	}
+	add_uint(d, root, "private_bytes_total", total.private_bytes);
+	add_uint(d, root, "private_peak_bytes_total", total.private_peak_bytes);
+}
+
+char *status_json(struct parent *parent, size_t *n_bytes)
+{
+	static const char *const io[] = {"auto", "uring", "epoll"};
+	doc d = yyjson_mut_doc_new(NULL);
+	if (!d)
+		return NULL;
+	val root = yyjson_mut_obj(d);
+	yyjson_mut_doc_set_root(d, root);
+	add_str(d, root, "version", PACKAGE_VERSION);
+	add_str(d, root, "instance", parent->config.instance);
+	add_uint(d, root, "pid", (uint64_t)getpid());
+	add_str(d, root, "state", parent_state(parent));
+	add_uint(d, root, "uptime_s", (clock_now_ns() - parent->started_ns) / (1000 * MS));
+	add_str(d, root, "socket", parent->config.socket);
+	add_str(d, root, "listen", parent->config.listen);
+	add_str(d, root, "io", io[parent->config.io]);
+	val models = yyjson_mut_obj_add_arr(d, root, "models");
+	for (uint32_t i = 0; i < parent->config.n_models; i++)
+		add_model(d, models, parent, &parent->models[i]);
+	add_processes(d, root, parent);
+	char *text = yyjson_mut_write(d, YYJSON_WRITE_NEWLINE_AT_END, n_bytes);
+	yyjson_mut_doc_free(d);
+	return text;
+}

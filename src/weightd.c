@@ -1,0 +1,138 @@
+/* weightd: one program, several processes. Without --role it is the parent; with it, one of the parent's children. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/config.h"
+#include "src/log.h"
+#include "src/parent.h"
+#include "src/roles.h"
+
+static const char usage[] =
+	"Usage: weightd [--config FILE] [--set KEY=VALUE]...\n"
+	"\n"
+	"Serves language models from one copy of their weights per NUMA node.\n"
+	"\n"
+	"  -c, --config FILE      settings (default: " SYSCONFDIR "/weightd/weightd.conf if it exists)\n"
+	"  -s, --set KEY=VALUE    a setting, over those of the file\n"
+	"      --check-config     read the settings, say what is wrong, exit\n"
+	"      --print-config     print the effective settings, exit\n"
+	"      --help-config      print every key with type, bounds, default and meaning, exit\n"
+	"  -V, --version          print the version, exit\n"
+	"  -h, --help             print this, exit\n"
+	"\n"
+	"Exit status: 0 stopped as asked, 1 failed, 2 wrong usage or settings. See weightd(8) and weightd.conf(5).\n";
+
+enum option_code { OPTION_CHECK = 256, OPTION_PRINT, OPTION_HELP_CONFIG, OPTION_ROLE, OPTION_NAME, OPTION_LOG_LEVEL };
+
+static const struct option options[] = {
+	{"config", required_argument, NULL, 'c'},
+	{"set", required_argument, NULL, 's'},
+	{"check-config", no_argument, NULL, OPTION_CHECK},
+	{"print-config", no_argument, NULL, OPTION_PRINT},
+	{"help-config", no_argument, NULL, OPTION_HELP_CONFIG},
+	{"version", no_argument, NULL, 'V'},
+	{"help", no_argument, NULL, 'h'},
+	{"role", required_argument, NULL, OPTION_ROLE}, /* these three: from the parent to its children */
+	{"name", required_argument, NULL, OPTION_NAME},
+	{"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
+	{NULL, 0, NULL, 0},
+};
+
+enum action { RUN, CHECK, PRINT };
+
+struct arguments {
+	const char *config, *role, *name;
+	const char *set[64];
+	unsigned n_set;
+	int log_level;
+	enum action action;
+};
+
+/* -1: go on; else the exit status. */
+static int parse(int argc, char **argv, struct arguments *a)
+{
+	int code;
+	while ((code = getopt_long(argc, argv, "c:s:Vh", options, NULL)) >= 0) {
+		switch (code) {
+		case 'c': a->config = optarg; break;
+		case 's':
+			if (a->n_set == sizeof a->set / sizeof *a->set) {
+				fprintf(stderr, "weightd: more than %u --set\n", a->n_set);
+				return 2;
+			}
+			a->set[a->n_set++] = optarg;
+			break;
+		case OPTION_CHECK: a->action = CHECK; break;
+		case OPTION_PRINT: a->action = PRINT; break;
+		case OPTION_HELP_CONFIG: config_print_keys(stdout); return 0;
+		case OPTION_ROLE: a->role = optarg; break;
+		case OPTION_NAME: a->name = optarg; break;
+		case OPTION_LOG_LEVEL: a->log_level = atoi(optarg); break;
+		case 'V': puts("weightd " PACKAGE_VERSION); return 0;
+		case 'h': fputs(usage, stdout); return 0;
+		default: fputs("Try 'weightd --help'.\n", stderr); return 2;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "weightd: unexpected argument '%s'\n", argv[optind]);
+		return 2;
+	}
+	return -1;
+}
+
+static int run_role(const struct arguments *a)
+{
+	static const struct {
+		const char *name;
+		int (*main)(void);
+	} roles[] = {{"loader", loader_main}, {"worker", worker_main}, {"front", front_main}, {"verifier", verifier_main}};
+	log_init(a->name ? a->name : a->role, (enum log_level)a->log_level);
+	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+		if (!strcmp(a->role, roles[i].name))
+			return roles[i].main();
+	fprintf(stderr, "weightd: no role '%s'; roles are started by weightd itself\n", a->role);
+	return 2;
+}
+
+/* Settings from the file, then the command line, then the checks that need all of them. */
+static int load_config(const struct arguments *a, struct config *config, struct err *err)
+{
+	static const char standard[] = SYSCONFDIR "/weightd/weightd.conf";
+	const char *path = a->config;
+	FILE *probe = path ? NULL : fopen(standard, "re");
+	if (probe) {
+		fclose(probe);
+		path = standard;
+	}
+	config_defaults(config);
+	int rc = path ? config_load(path, config, err) : 0;
+	for (unsigned i = 0; i < a->n_set && !rc; i++)
+		rc = config_set(config, a->set[i], err);
+	return rc ? rc : config_finish(config, err);
+}
+
+int main(int argc, char **argv)
+{
+	static struct config config; /* large */
+	struct arguments arguments = {.log_level = LOG_LEVEL_INFO};
+	struct err err = {""};
+	int status = parse(argc, argv, &arguments);
+	if (status >= 0)
+		return status;
+	if (arguments.role)
+		return run_role(&arguments);
+	if (load_config(&arguments, &config, &err)) {
+		fprintf(stderr, "weightd: %s\n", err.text);
+		return 2;
+	}
+	if (arguments.action == PRINT)
+		config_print(&config, stdout);
+	if (arguments.action == CHECK)
+		puts("the settings are good");
+	if (arguments.action != RUN)
+		return 0;
+	log_init("parent", (enum log_level)config.log_level);
+	return parent_run(&config);
+}
