@@ -22,14 +22,20 @@ enum { PAYLOAD = (5 << 20) + 12345 };
 static char instance[32]; /* this process' own, so that test programs may run beside each other */
 static unsigned node;
 
+/* The first node with memory, or $TEST_NODE where there are more (tests/guest/scenario). */
 static void set_up(void)
 {
+	const char *wanted = getenv("TEST_NODE");
 	struct topology *t = NULL;
 	snprintf(instance, sizeof instance, "unit-%d", (int)getpid());
 	ck_assert_int_eq(topology_load(NULL, &t, NULL), 0);
 	for (unsigned i = topology_n_nodes(t); i-- > 0;)
 		if (topology_node(t, i)->memory_bytes && topology_node(t, i)->may_bind_memory)
 			node = topology_node(t, i)->os_index;
+	if (wanted) {
+		node = (unsigned)atoi(wanted);
+		ck_assert_ptr_nonnull(topology_find(t, node));
+	}
 	topology_free(t);
 }
 
