@@ -340,7 +340,8 @@ static void finish(struct parent *parent)
 		unlink(parent->config.control_socket);
 	}
 	control_free(parent->control);
-	int fds[] = {parent->unix_fd, parent->tcp_fd, parent->signal_fd, parent->lock_fd};
+	segment_unlock_instance(parent->config.instance, parent->lock_fd); /* after the segments are gone */
+	int fds[] = {parent->unix_fd, parent->tcp_fd, parent->signal_fd};
 	for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);

@@ -40,7 +40,6 @@ int verifier_main(void)
 {
 	static struct message message;
 	struct err err = {""};
-	log_init("verifier", LOG_LEVEL_INFO);
 	if (privilege_drop(UINT64_MAX, UINT64_MAX, &err))
 		return fail(&err);
 	int rc = message_receive(MESSAGE_FD, &message);
