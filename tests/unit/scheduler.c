@@ -1,0 +1,339 @@
+/* The scheduler over a real (small) engine: what a call says must depend on the call alone, and everything it took must
+ * come back. Runs once per CPU level: `scheduler ref|avx2|avx512`, exit status 77 where the CPU lacks the level. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/tiny_model.h"
+
+static enum cpu_level level;
+static enum numerics numerics;
+
+/* What a call said: everything a client could see, to the last bit. */
+struct transcript {
+	uint64_t id;
+	uint32_t ids[600];
+	float logprobs[600];
+	float top[600];
+	uint32_t n, n_prompt_reported;
+	char text[8192];
+	uint32_t n_text;
+	int done; /* enum generation_finish, -1 failed */
+};
+
+enum { CALLS_MAX = 40 };
+struct room {
+	struct transcript call[CALLS_MAX];
+};
+
+static void on_token(void *arg, struct generation *g, const struct scheduler_token *t)
+{
+	struct transcript *c = &((struct room *)arg)->call[g->id];
+	ck_assert_uint_lt(c->n, 600);
+	c->ids[c->n] = t->id;
+	c->logprobs[c->n] = t->has_logprob ? t->logprob : 0;
+	c->top[c->n] = t->n_top ? t->top[t->n_top - 1].value : 0;
+	c->n++;
+	c->n_prompt_reported += t->is_prompt;
+	memcpy(c->text + c->n_text, t->text, t->n_text);
+	c->n_text += t->n_text;
+}
+
+static void on_done(void *arg, struct generation *g, const char *text, uint32_t n)
+{
+	struct transcript *c = &((struct room *)arg)->call[g->id];
+	memcpy(c->text + c->n_text, text, n);
+	c->n_text += n;
+	ck_assert_int_eq(c->done, 0);
+	c->done = (int)g->finish;
+}
+
+static void on_failed(void *arg, struct generation *g, const char *reason)
+{
+	(void)reason;
+	((struct room *)arg)->call[g->id].done = -1;
+}
+
+static struct tiny_setup setup_of(struct room *room)
+{
+	return (struct tiny_setup){
+		.level = level,
+		.numerics = numerics,
+		.n_threads = 2,
+		.prefill_chunk = 64,
+		.max_running = 32,
+		.kv_pages = 600,
+		.context_tokens = 512,
+		.sink = {room, on_token, on_done, on_failed},
+	};
+}
+
+/* Call number i of a fixed repertoire: lengths, sampling and options vary with i. */
+static struct generation *make_call(uint64_t id, unsigned i)
+{
+	static const uint32_t lengths[] = {1, 5, 31, 32, 33, 64, 65, 100, 150, 200};
+	struct generation_params params = {
+		.sampler = {.seed = i, .temperature = i % 3 ? 0.9f : 0, .top_p = i % 4 ? 1 : 0.9f, .top_k = i % 5 ? 0 : 40,
+			    .repeat_penalty = i % 6 ? 1 : 1.2f},
+		.max_tokens = 3 + i * 7 % 40,
+		.n_logprobs = i % 8,
+		.logprobs = true,
+		.echo = i % 4 == 1,
+		.ignore_end = true,
+	};
+	uint32_t n = lengths[i % 10], *prompt = malloc(n * sizeof *prompt);
+	for (uint32_t j = 0; j < n; j++)
+		prompt[j] = (i * 31 + j * j * 7 + j) % TINY_BYTES;
+	return generation_new(id, &params, prompt, n, NULL, 0, "", 0);
+}
+
+static struct tiny_model *tiny;
+static struct room alone; /* call i of the repertoire by itself */
+
+static void run_alone(unsigned n, const struct tiny_setup *setup)
+{
+	struct tiny_engine e;
+	tiny_engine_init(&e, tiny, setup);
+	for (unsigned i = 0; i < n; i++) {
+		scheduler_add(e.scheduler, make_call(i, i));
+		while (scheduler_step(e.scheduler))
+			;
+		ck_assert_uint_eq(e.kv.n_used + e.kv.n_promised, 0);
+	}
+	forward_rest(e.forward);
+	ck_assert_uint_eq(e.arena.bytes, 0);
+	tiny_engine_fini(&e);
+}
+
+static void same(const struct transcript *a, const struct transcript *b, unsigned i)
+{
+	ck_assert_msg(a->n == b->n && a->done == b->done && a->n_text == b->n_text, "call %u: %u and %u tokens, ended %d and %d", i,
+		      a->n, b->n, a->done, b->done);
+	for (uint32_t t = 0; t < a->n; t++)
+		ck_assert_msg(a->ids[t] == b->ids[t] && !memcmp(&a->logprobs[t], &b->logprobs[t], 4) &&
+				      !memcmp(&a->top[t], &b->top[t], 4),
+			      "call %u differs at token %u: %u %.9g, %u %.9g", i, t, a->ids[t], a->logprobs[t], b->ids[t], b->logprobs[t]);
+	ck_assert_int_eq(memcmp(a->text, b->text, a->n_text), 0);
+}
+
+static void set_up(void)
+{
+	tiny = tiny_model_new(PACK_Q4_1, 42);
+	memset(&alone, 0, sizeof alone);
+	struct tiny_setup setup = setup_of(&alone);
+	run_alone(20, &setup);
+	for (unsigned i = 0; i < 20; i++)
+		ck_assert_int_eq(alone.call[i].done, GENERATION_LENGTH);
+}
+
+static void tear_down(void)
+{
+	tiny_model_free(tiny);
+}
+
+START_TEST(threads_and_chunks_cannot_be_seen)
+{
+	static const struct { unsigned threads, chunk; } cases[] = {{1, 64}, {3, 64}, {2, 1}, {2, 7}, {1, 32}, {2, 200}};
+	static struct room room;
+	memset(&room, 0, sizeof room);
+	struct tiny_setup setup = setup_of(&room);
+	setup.n_threads = cases[_i].threads;
+	setup.prefill_chunk = cases[_i].chunk;
+	run_alone(20, &setup);
+	for (unsigned i = 0; i < 20; i++)
+		same(&alone.call[i], &room.call[i], i);
+}
+END_TEST
+
+START_TEST(company_cannot_be_seen)
+{
+	static struct room room;
+	memset(&room, 0, sizeof room);
+	struct tiny_setup setup = setup_of(&room);
+	struct tiny_engine e;
+	unsigned order[20], next = 0;
+	srand(100 + (unsigned)_i);
+	for (unsigned i = 0; i < 20; i++) {
+		unsigned j = (unsigned)rand() % (i + 1);
+		order[i] = order[j];
+		order[j] = i;
+	}
+	if (_i % 3 == 2)
+		setup.kv_pages = 20; /* most have to wait for pages */
+	tiny_engine_init(&e, tiny, &setup);
+	while (next < 20 || scheduler_n_running(e.scheduler) || scheduler_n_waiting(e.scheduler)) {
+		for (int n = rand() % 4; n > 0 && next < 20; n--, next++)
+			scheduler_add(e.scheduler, make_call(order[next], order[next]));
+		scheduler_step(e.scheduler);
+	}
+	for (unsigned i = 0; i < 20; i++)
+		same(&alone.call[i], &room.call[i], i);
+	ck_assert_uint_eq(e.kv.n_used + e.kv.n_promised, 0);
+	tiny_engine_fini(&e);
+}
+END_TEST
+
+START_TEST(cancelled_calls_leave_nothing_and_change_nobody)
+{
+	static struct room room;
+	memset(&room, 0, sizeof room);
+	struct tiny_setup setup = setup_of(&room);
+	struct tiny_engine e;
+	srand(7);
+	tiny_engine_init(&e, tiny, &setup);
+	for (unsigned i = 0; i < 20; i++)
+		scheduler_add(e.scheduler, make_call(i, i));
+	for (unsigned i = 20; i < 40; i++)
+		scheduler_add(e.scheduler, make_call(i, i - 20));
+	for (unsigned steps = 0; scheduler_n_running(e.scheduler) || scheduler_n_waiting(e.scheduler); steps++) {
+		scheduler_step(e.scheduler);
+		scheduler_cancel(e.scheduler, 20 + (unsigned)rand() % 20);
+		ck_assert_uint_lt(steps, 1000);
+	}
+	ck_assert(!scheduler_cancel(e.scheduler, 3));
+	for (unsigned i = 0; i < 20; i++)
+		same(&alone.call[i], &room.call[i], i);
+	unsigned cancelled = 0;
+	for (unsigned i = 20; i < 40; i++)
+		cancelled += room.call[i].done == GENERATION_CANCELLED;
+	ck_assert_uint_gt(cancelled, 5);
+	ck_assert_uint_eq(scheduler_totals(e.scheduler)->cancelled, cancelled);
+	ck_assert_uint_eq(e.kv.n_used + e.kv.n_promised, 0);
+	forward_rest(e.forward);
+	ck_assert_uint_eq(e.arena.bytes, 0);
+	tiny_engine_fini(&e);
+}
+END_TEST
+
+/* Prompt scored in prefill, the same tokens scored in decode: two numerics, one mathematics. */
+START_TEST(decode_agrees_with_prefill)
+{
+	static struct room room;
+	memset(&room, 0, sizeof room);
+	struct tiny_setup setup = setup_of(&room);
+	struct tiny_engine e;
+	enum { N = 120 };
+	struct generation_params params = {.sampler = {.top_p = 1, .repeat_penalty = 1}, .logprobs = true, .echo = true};
+	uint32_t *prompt = malloc(N * 4), *first = malloc(4), *forced = malloc((N - 1) * 4);
+	for (unsigned i = 0; i < N; i++)
+		prompt[i] = (i * i * 11 + 3) % TINY_VOCAB;
+	first[0] = prompt[0];
+	memcpy(forced, prompt + 1, (N - 1) * 4);
+	tiny_engine_init(&e, tiny, &setup);
+	scheduler_add(e.scheduler, generation_new(0, &params, prompt, N, NULL, 0, "", 0));
+	params.max_tokens = N - 1;
+	scheduler_add(e.scheduler, generation_new(1, &params, first, 1, forced, N - 1, "", 0));
+	while (scheduler_step(e.scheduler))
+		;
+	ck_assert_uint_eq(room.call[0].n, N);
+	ck_assert_uint_eq(room.call[1].n, N);
+	ck_assert_int_eq(room.call[1].done, GENERATION_LENGTH);
+	double tolerance = numerics == NUMERICS_BF16 ? 0.06 : 2e-3;
+	for (unsigned i = 0; i < N; i++) {
+		ck_assert_uint_eq(room.call[0].ids[i], room.call[1].ids[i]);
+		ck_assert_double_lt(abs((int)(1e6 * (room.call[0].logprobs[i] - room.call[1].logprobs[i]))) / 1e6, tolerance);
+	}
+	tiny_engine_fini(&e);
+}
+END_TEST
+
+START_TEST(stops_and_limits_end_an_answer)
+{
+	static struct room room;
+	memset(&room, 0, sizeof room);
+	struct tiny_setup setup = setup_of(&room);
+	struct tiny_engine e;
+	struct generation_params params = {.sampler = {.top_p = 1, .repeat_penalty = 1}, .max_tokens = 20};
+	uint32_t answer[] = {'a', 'b', 'c', 'S', 'T', 'x', 'S', 'T', 'O', 'P', 'y'};
+	uint32_t *forced = malloc(sizeof answer), *prompt = malloc(4), *prompt2 = malloc(4), *prompt3 = malloc(500 * 4);
+	memcpy(forced, answer, sizeof answer);
+	prompt[0] = prompt2[0] = 1;
+	memset(prompt3, 0, 500 * 4);
+	tiny_engine_init(&e, tiny, &setup);
+	scheduler_add(e.scheduler, generation_new(0, &params, prompt, 1, forced, 11, "zz\0STOP\0", 8));
+	params.max_tokens = 0;
+	scheduler_add(e.scheduler, generation_new(1, &params, prompt2, 1, NULL, 0, "", 0));
+	params.max_tokens = UINT32_MAX;
+	params.ignore_end = true;
+	scheduler_add(e.scheduler, generation_new(2, &params, prompt3, 500, NULL, 0, "", 0));
+	while (scheduler_step(e.scheduler))
+		;
+	ck_assert_int_eq(room.call[0].done, GENERATION_STOP);
+	ck_assert_uint_eq(room.call[0].n, 10);
+	ck_assert_uint_eq(room.call[0].n_text, 6);
+	ck_assert_int_eq(memcmp(room.call[0].text, "abcSTx", 6), 0);
+	ck_assert_int_eq(room.call[1].done, GENERATION_LENGTH);
+	ck_assert_uint_eq(room.call[1].n, 0);
+	ck_assert_int_eq(room.call[2].done, GENERATION_LENGTH);
+	ck_assert_uint_eq(room.call[2].n, 12); /* 500 + 12 fill the context */
+	tiny_engine_fini(&e);
+}
+END_TEST
+
+START_TEST(a_blocked_call_waits_and_holds_nobody_up)
+{
+	static struct room room;
+	memset(&room, 0, sizeof room);
+	struct tiny_setup setup = setup_of(&room);
+	struct tiny_engine e;
+	tiny_engine_init(&e, tiny, &setup);
+	scheduler_add(e.scheduler, make_call(2, 2));
+	scheduler_add(e.scheduler, make_call(3, 3));
+	scheduler_step(e.scheduler);
+	scheduler_find(e.scheduler, 2)->blocked = true;
+	while (scheduler_step(e.scheduler))
+		;
+	ck_assert_int_eq(room.call[2].done, 0);
+	same(&alone.call[3], &room.call[3], 3);
+	scheduler_find(e.scheduler, 2)->blocked = false;
+	while (scheduler_step(e.scheduler))
+		;
+	same(&alone.call[2], &room.call[2], 2);
+	tiny_engine_fini(&e);
+}
+END_TEST
+
+START_TEST(one_product_per_layer_and_matrix_for_all_rows)
+{
+	static struct room room;
+	memset(&room, 0, sizeof room);
+	struct tiny_setup setup = setup_of(&room);
+	struct tiny_engine e;
+	tiny_engine_init(&e, tiny, &setup);
+	for (unsigned i = 0; i < 16; i++) /* repertoire call 1: five prompt tokens, all start together */
+		scheduler_add(e.scheduler, make_call(i, 1));
+	while (scheduler_step(e.scheduler)) {
+		uint64_t before = forward_products(e.forward), steps = scheduler_totals(e.scheduler)->steps;
+		scheduler_step(e.scheduler);
+		uint64_t passes = scheduler_totals(e.scheduler)->steps - steps;
+		ck_assert_uint_le(forward_products(e.forward) - before, passes * (3 * 7 + 1));
+	}
+	tiny_engine_fini(&e);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "ref";
+	level = !strcmp(name, "avx512") ? CPU_LEVEL_AVX512 : !strcmp(name, "avx2") ? CPU_LEVEL_AVX2 : CPU_LEVEL_REF;
+	numerics = kernels_numerics(level);
+	if (level > kernels_detect())
+		return 77;
+	Suite *suite = suite_create("scheduler");
+	TCase *tc = tcase_create(name);
+	tcase_set_timeout(tc, 300);
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_add_loop_test(tc, threads_and_chunks_cannot_be_seen, 0, 6);
+	tcase_add_loop_test(tc, company_cannot_be_seen, 0, 9);
+	tcase_add_test(tc, cancelled_calls_leave_nothing_and_change_nobody);
+	tcase_add_test(tc, decode_agrees_with_prefill);
+	tcase_add_test(tc, stops_and_limits_end_an_answer);
+	tcase_add_test(tc, a_blocked_call_waits_and_holds_nobody_up);
+	tcase_add_test(tc, one_product_per_layer_and_matrix_for_all_rows);
+	suite_add_tcase(suite, tc);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}

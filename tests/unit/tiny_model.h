@@ -1,0 +1,40 @@
+/* A small llama model with random weights, made in memory without a file, and a whole engine over it: what scheduler and
+ * forward tests run on. */
+#ifndef WEIGHTD_TESTS_TINY_MODEL_H
+#define WEIGHTD_TESTS_TINY_MODEL_H
+
+#include "src/engine/scheduler.h"
+
+enum { TINY_BYTES = 256, TINY_EOS = 256, TINY_VOCAB = 272 }; /* byte tokens 0..255, end token, controls */
+
+struct tiny_model {
+	struct model model;
+	struct tokenizer *tokenizer;
+	void *table;
+};
+
+struct tiny_model *tiny_model_new(enum pack_kind kind, unsigned seed);
+void tiny_model_free(struct tiny_model *tiny);
+
+struct tiny_engine {
+	const struct tiny_model *tiny;
+	struct gemm *gemm;
+	struct team *team;
+	struct arena arena;
+	struct kv kv;
+	struct forward *forward;
+	struct scheduler *scheduler;
+};
+
+struct tiny_setup {
+	enum cpu_level level;
+	enum numerics numerics;
+	unsigned n_threads;
+	uint32_t prefill_chunk, max_running, kv_pages, context_tokens;
+	struct scheduler_sink sink;
+};
+
+void tiny_engine_init(struct tiny_engine *engine, const struct tiny_model *tiny, const struct tiny_setup *setup);
+void tiny_engine_fini(struct tiny_engine *engine);
+
+#endif
