@@ -201,7 +201,7 @@ int gemm_new(enum cpu_level level, enum numerics numerics, const struct matrix *
 		return err_set(err, -ENOMEM, "out of memory for the prefill kernels of %u matrices", n);
 	gemm->level = level;
 	gemm->numerics = numerics;
-	gemm->expand_slab = expand_slab_ref;
+	gemm->expand_slab = level == CPU_LEVEL_AVX512 ? expand_slab_avx512 : expand_slab_ref;
 	gemm->element_bytes = numerics == NUMERICS_BF16 ? sizeof(uint16_t) : sizeof(float);
 	if (level != CPU_LEVEL_REF)
 		rc = fix_library_level(level, err);

@@ -5,12 +5,33 @@
 
 #include "src/kernel/levels.h"
 
-#define KERNEL_TABLE(name)                                                                                       \
-	.prepare = prepare_##name, .decode_product = decode_product_##name, .expand_panel = expand_panel_##name, \
-	.expand_row = expand_row_##name, .rms_norm = rms_norm_##name, .rope_pairs = rope_pairs_##name,           \
-	.swiglu = swiglu_##name, .add = add_##name, .to_bf16 = to_bf16_##name, .attention = attention_##name
+static const struct kernels ref = {
+	.level = CPU_LEVEL_REF,
+	.prepare = prepare_ref,
+	.decode_product = decode_product_ref,
+	.expand_panel = expand_panel_ref,
+	.expand_row = expand_row_ref,
+	.rms_norm = rms_norm_ref,
+	.rope_pairs = rope_pairs_ref,
+	.swiglu = swiglu_ref,
+	.add = add_ref,
+	.to_bf16 = to_bf16_ref,
+	.attention = attention_ref,
+};
 
-static const struct kernels ref = {.level = CPU_LEVEL_REF, KERNEL_TABLE(ref)};
+static const struct kernels avx512 = {
+	.level = CPU_LEVEL_AVX512,
+	.prepare = prepare_avx512,
+	.decode_product = decode_product_avx512,
+	.expand_panel = expand_panel_avx512,
+	.expand_row = expand_row_ref, /* one row per token: not worth a second version */
+	.rms_norm = rms_norm_avx512,
+	.rope_pairs = rope_pairs_avx512,
+	.swiglu = swiglu_avx512,
+	.add = add_avx512,
+	.to_bf16 = to_bf16_avx512,
+	.attention = attention_avx512,
+};
 
 /* The registers whose state the operating system saves: XCR0, bit by bit. (Intel SDM volume 1, chapter 13) */
 enum { XCR0_SSE = 1 << 1, XCR0_AVX = 1 << 2, XCR0_AVX512 = 7 << 5 };
@@ -69,9 +90,9 @@ const struct kernels *kernels_get(enum cpu_level level, enum numerics numerics)
 	case CPU_LEVEL_REF:
 		return &ref;
 	case CPU_LEVEL_AVX2:
+		return NULL;
 	case CPU_LEVEL_AVX512:
-		break;
+		return numerics == NUMERICS_BF16 ? &avx512 : NULL;
 	}
-	(void)numerics;
 	return NULL;
 }

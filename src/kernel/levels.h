@@ -26,7 +26,6 @@ static inline struct slab slab_of_panel(const struct matrix *w, uint32_t begin, 
 				 enum numerics numerics);                                                              \
 	void expand_panel_##level(const struct matrix *w, uint32_t begin, uint32_t end, void *panel,                   \
 				  enum numerics numerics);                                                             \
-	void expand_row_##level(const struct matrix *w, uint32_t row, float *out);                                     \
 	void rms_norm_##level(float *y, const float *x, const float *weight, uint32_t n, float eps);                   \
 	void rope_pairs_##level(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim,                   \
 				uint32_t rope_dim);                                                                    \
@@ -34,6 +33,8 @@ static inline struct slab slab_of_panel(const struct matrix *w, uint32_t begin, 
 	void add_##level(float *x, const float *y, uint32_t n);                                                        \
 	void to_bf16_##level(uint16_t *y, const float *x, uint32_t n);                                                 \
 	void attention_##level(const struct attention *a)
+
+void expand_row_ref(const struct matrix *w, uint32_t row, float *out); /* serves every level */
 
 KERNEL_LEVEL(ref);
 KERNEL_LEVEL(avx2);

@@ -1,0 +1,172 @@
+/* Operations on one row: against double, with every length up to a few registers and a large one, in place where the
+ * interface allows it, and with NaN and infinities among the inputs. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "src/kernel/half.h"
+#include "tests/kernel/kernel_test.h"
+
+enum { LARGEST = 2049 };
+
+static float *floats_new(size_t n, enum filling filling)
+{
+	float *x = guarded_new(n * sizeof *x);
+	fill_values(x, n, filling);
+	return x;
+}
+
+/* A length after 1 .. 70: a long one, then 0 to end. */
+static uint32_t next_length(uint32_t n)
+{
+	return n < 70 ? n + 1 : n < LARGEST ? LARGEST : 0;
+}
+
+static bool near(float got, double exact, double relative)
+{
+	if (!(fabs(exact) < (double)FLT_MAX))
+		return !isfinite(got) || fabs((double)got) > 0.99 * (double)FLT_MAX;
+	return fabs((double)got - exact) <= relative * fabs(exact) + 0x1p-149;
+}
+
+static void test_rms_norm(const struct subject *subject, uint32_t n, enum filling filling)
+{
+	float *x = floats_new(n, filling), *weight = floats_new(n, FILL_RANDOM);
+	float *y = guarded_new(n * sizeof *y);
+	double sum = 0.0, inverse;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += (double)x[i] * (double)x[i];
+	inverse = 1.0 / sqrt(sum / n + (double)1e-5f);
+	subject->kernels->rms_norm(y, x, weight, n, 1e-5f);
+	expect(guarded_intact(y, n * sizeof *y), "rms_norm n=%u wrote beside y", n);
+	for (uint32_t i = 0; i < n && sum < 1e300; i++)
+		expect(near(y[i], (double)x[i] * inverse * (double)weight[i], 1e-6) || fabsf(y[i]) < FLT_MIN,
+		       "rms_norm %s n=%u: y[%u] = %a", filling_name(filling), n, i, (double)y[i]);
+	subject->kernels->rms_norm(x, x, weight, n, 1e-5f);
+	expect(same_bits(x, y, n), "rms_norm n=%u differs in place", n);
+	guarded_free(x);
+	guarded_free(weight);
+	guarded_free(y);
+}
+
+static void test_rope(const struct subject *subject, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim)
+{
+	size_t n = (size_t)n_heads * head_dim;
+	float *x = floats_new(n, FILL_RANDOM), *before = guarded_new(n * sizeof *before);
+	float *cos_sin = guarded_new(rope_dim * sizeof *cos_sin);
+
+	for (uint32_t i = 0; i < rope_dim; i += 2) {
+		float angle = random_float(100.0f);
+		cos_sin[i] = cosf(angle);
+		cos_sin[i + 1] = sinf(angle);
+	}
+	memcpy(before, x, n * sizeof *x);
+	subject->kernels->rope_pairs(x, cos_sin, n_heads, head_dim, rope_dim);
+	for (uint32_t head = 0; head < n_heads; head++)
+		for (uint32_t i = 0; i < head_dim; i++) {
+			const float *pair = before + head * head_dim + (i & ~1u);
+			double a = (double)pair[0], b = (double)pair[1], exact = (double)before[head * head_dim + i];
+			float got = x[head * head_dim + i];
+
+			if (i < rope_dim) {
+				double c = (double)cos_sin[i & ~1u], s = (double)cos_sin[i | 1];
+				exact = i & 1 ? a * s + b * c : a * c - b * s;
+			}
+			expect(fabs((double)got - exact) <= 0x1p-22 * (i < rope_dim ? fabs(a) + fabs(b) : 0.0),
+			       "rope %u of %u: head %u [%u] = %a, exactly %a", rope_dim, head_dim, head, i, (double)got,
+			       exact);
+		}
+	expect(guarded_intact(x, n * sizeof *x), "rope %u of %u wrote beside x", rope_dim, head_dim);
+	guarded_free(x);
+	guarded_free(before);
+	guarded_free(cos_sin);
+}
+
+static void test_swiglu(const struct subject *subject, uint32_t n, enum filling filling)
+{
+	float *gate = floats_new(n, filling), *up = floats_new(n, FILL_RANDOM), *y = guarded_new(n * sizeof *y);
+
+	for (uint32_t i = 0; i < n && filling == FILL_RANDOM; i++)
+		gate[i] = random_float(i % 3 == 0 ? 110.0f : 8.0f);
+	subject->kernels->swiglu(y, gate, up, n);
+	expect(guarded_intact(y, n * sizeof *y), "swiglu n=%u wrote beside y", n);
+	for (uint32_t i = 0; i < n; i++) {
+		double g = (double)gate[i], exact = g / (1.0 + exp(-g)) * (double)up[i];
+		/* Below -87 the float32 exponential overflows where the exact result is a denormal or nearly one. */
+		expect(isnan(exact) ? isnan(y[i]) : near(y[i], exact, 5e-7) || fabs(exact - (double)y[i]) < 1e-35,
+		       "swiglu(%a, %a) = %a, exactly %a", g, (double)up[i], (double)y[i], exact);
+	}
+	subject->kernels->swiglu(gate, gate, up, n);
+	expect(same_bits(gate, y, n), "swiglu n=%u differs in place", n);
+	guarded_free(gate);
+	guarded_free(up);
+	guarded_free(y);
+}
+
+static void test_add(const struct subject *subject, uint32_t n, enum filling filling)
+{
+	float *x = floats_new(n, filling), *y = floats_new(n, filling), *sum = guarded_new(n * sizeof *sum);
+
+	for (uint32_t i = 0; i < n; i++)
+		sum[i] = x[i] + y[i];
+	subject->kernels->add(x, y, n);
+	expect(same_bits(x, sum, n), "add %s n=%u differs", filling_name(filling), n);
+	expect(guarded_intact(x, n * sizeof *x), "add n=%u wrote beside x", n);
+	guarded_free(x);
+	guarded_free(y);
+	guarded_free(sum);
+}
+
+static void test_to_bf16(const struct subject *subject, uint32_t n, enum filling filling)
+{
+	float *x = floats_new(n, filling);
+	uint16_t *y = guarded_new(n * sizeof *y);
+
+	if (n > 8) { /* ties to even, the carry into infinity, NaNs that only their low bits tell from infinity */
+		static const uint32_t hostile[] = {0x3f808000, 0x3f818000, 0x7f7fffff, 0x7f800001,
+						   0xffffffff, 0xff800000, 0x80000001, 0x00008000};
+		memcpy(x, hostile, sizeof hostile);
+	}
+	subject->kernels->to_bf16(y, x, n);
+	expect(guarded_intact(y, n * sizeof *y), "to_bf16 n=%u wrote beside y", n);
+	for (uint32_t i = 0; i < n; i++) {
+		expect(y[i] == bf16_from_f32(x[i]), "to_bf16(%a) = %04x", (double)x[i], y[i]);
+		expect(isnan(x[i]) == isnan(f32_from_bf16(y[i])), "to_bf16: NaN came or went at %a", (double)x[i]);
+	}
+	guarded_free(x);
+	guarded_free(y);
+}
+
+/* bf16_from_f32 itself, against the two neighbours between which a value lies. */
+static void test_bf16_rounding(void)
+{
+	for (int i = 0; i < 100000; i++) {
+		uint32_t bits = random_bits(), down = bits & 0xffff0000, up = down + 0x10000;
+		uint32_t nearest = (bits & 0xffff) < 0x8000   ? down
+				   : (bits & 0xffff) > 0x8000 ? up
+				   : bits & 0x10000	      ? up
+							      : down;
+		if (isnan(f32_from_bits(bits)))
+			continue;
+		expect(bf16_from_f32(f32_from_bits(bits)) == nearest >> 16, "bf16 of %08x is %04x", bits,
+		       bf16_from_f32(f32_from_bits(bits)));
+	}
+}
+
+void test_row(const struct subject *subject)
+{
+	static const uint32_t ropes[][3] = {{1, 16, 16}, {9, 64, 64},  {3, 128, 128},
+					    {5, 80, 20}, {2, 256, 64}, {4, 64, 2}};
+
+	for (int filling = 0; filling < N_FILLINGS; filling++)
+		for (uint32_t n = 1; n; n = next_length(n)) {
+			test_rms_norm(subject, n, (enum filling)filling);
+			test_swiglu(subject, n, (enum filling)filling);
+			test_add(subject, n, (enum filling)filling);
+			test_to_bf16(subject, n, (enum filling)filling);
+		}
+	for (size_t i = 0; i < sizeof ropes / sizeof ropes[0]; i++)
+		test_rope(subject, ropes[i][0], ropes[i][1], ropes[i][2]);
+	test_bf16_rounding();
+}
