@@ -45,10 +45,18 @@ struct shape {
 	dnnl_brgemm_t last[N_HEIGHTS]; /* the same objects as `slab` where the widths agree */
 };
 
+typedef void expand_slab_fn(const struct matrix *w, const struct slab *slab, void *panel, enum numerics numerics);
+
+static expand_slab_fn *const expanders[] = {
+	[CPU_LEVEL_REF] = expand_slab_ref,
+	[CPU_LEVEL_AVX2] = expand_slab_avx2,
+	[CPU_LEVEL_AVX512] = expand_slab_avx512,
+};
+
 struct gemm {
 	enum cpu_level level;
 	enum numerics numerics;
-	void (*expand_slab)(const struct matrix *w, const struct slab *slab, void *panel, enum numerics numerics);
+	expand_slab_fn *expand_slab;
 	size_t element_bytes; /* of A and of panels */
 	size_t panel_bytes;   /* scratch: panel, tile, oneDNN's own */
 	size_t library_bytes;
@@ -201,7 +209,7 @@ int gemm_new(enum cpu_level level, enum numerics numerics, const struct matrix *
 		return err_set(err, -ENOMEM, "out of memory for the prefill kernels of %u matrices", n);
 	gemm->level = level;
 	gemm->numerics = numerics;
-	gemm->expand_slab = level == CPU_LEVEL_AVX512 ? expand_slab_avx512 : expand_slab_ref;
+	gemm->expand_slab = expanders[level];
 	gemm->element_bytes = numerics == NUMERICS_BF16 ? sizeof(uint16_t) : sizeof(float);
 	if (level != CPU_LEVEL_REF)
 		rc = fix_library_level(level, err);

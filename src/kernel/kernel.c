@@ -19,12 +19,26 @@ static const struct kernels ref = {
 	.attention = attention_ref,
 };
 
+static const struct kernels avx2 = {
+	.level = CPU_LEVEL_AVX2,
+	.prepare = prepare_avx2,
+	.decode_product = decode_product_avx2,
+	.expand_panel = expand_panel_avx2,
+	.expand_row = expand_row_ref, /* one row per token: not worth a second version */
+	.rms_norm = rms_norm_avx2,
+	.rope_pairs = rope_pairs_avx2,
+	.swiglu = swiglu_avx2,
+	.add = add_avx2,
+	.to_bf16 = to_bf16_avx2,
+	.attention = attention_avx2,
+};
+
 static const struct kernels avx512 = {
 	.level = CPU_LEVEL_AVX512,
 	.prepare = prepare_avx512,
 	.decode_product = decode_product_avx512,
 	.expand_panel = expand_panel_avx512,
-	.expand_row = expand_row_ref, /* one row per token: not worth a second version */
+	.expand_row = expand_row_ref,
 	.rms_norm = rms_norm_avx512,
 	.rope_pairs = rope_pairs_avx512,
 	.swiglu = swiglu_avx512,
@@ -90,7 +104,7 @@ const struct kernels *kernels_get(enum cpu_level level, enum numerics numerics)
 	case CPU_LEVEL_REF:
 		return &ref;
 	case CPU_LEVEL_AVX2:
-		return NULL;
+		return numerics == NUMERICS_F32 ? &avx2 : NULL;
 	case CPU_LEVEL_AVX512:
 		return numerics == NUMERICS_BF16 ? &avx512 : NULL;
 	}

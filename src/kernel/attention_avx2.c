@@ -1,0 +1,163 @@
+/* Attention, level avx2. Up to two query heads of the same KV head share every key and value that is read.
+ *
+ *   scores    a key row of a page is 32 positions of one dimension: two registers of bfloat16, which become four of
+ *             float32: even and odd positions of each half page. They stay apart until the exponentials are stored.
+ *   softmax   once per page and head; positions past the end count as -inf, whatever lies in the page there.
+ *   values    a head's output waits in `out` between pages; 32 dimensions of it at a time are kept in registers.
+ *
+ * Which heads run together changes no head's arithmetic. */
+#include <math.h>
+
+#include "src/kernel/levels.h"
+#include "src/kernel/vector_avx2.h"
+
+#define ALWAYS_INLINE __attribute__((always_inline)) static inline
+
+enum { HEADS = 2, MAX_HEADS = 32, QUARTERS = 4, QUARTER_TOKENS = KV_PAGE_TOKENS / QUARTERS };
+
+/* What a head carries from page to page, beside `out`. */
+struct softmax {
+	float maximum[MAX_HEADS];
+	float sum[MAX_HEADS];
+};
+
+/* One page's part of a group of at most HEADS heads. */
+struct part {
+	float weight[HEADS][KV_PAGE_TOKENS]; /* exp(score - maximum), 0 past the end */
+	float correction[HEADS];
+};
+
+/* q [n_heads][head_dim] times one page of keys. Quarter 2h + p of the sums are positions 16h + p, 16h + p + 2, … */
+ALWAYS_INLINE void page_sums(int n_heads, const float *q, const uint16_t *k, uint32_t head_dim,
+			     __m256 sum[HEADS][QUARTERS])
+{
+	const __m256i upper = _mm256_set1_epi32((int)0xffff0000);
+
+#pragma GCC unroll 2
+	for (int h = 0; h < n_heads; h++)
+		sum[h][0] = sum[h][1] = sum[h][2] = sum[h][3] = _mm256_setzero_ps();
+	for (uint32_t d = 0; d < head_dim; d++, k += KV_PAGE_TOKENS)
+#pragma GCC unroll 2
+		for (int half = 0; half < 2; half++) {
+			__m256i keys = _mm256_loadu_si256((const __m256i *)(k + 16 * half));
+			__m256 even = _mm256_castsi256_ps(_mm256_slli_epi32(keys, 16));
+			__m256 odd = _mm256_castsi256_ps(_mm256_and_si256(keys, upper));
+#pragma GCC unroll 2
+			for (int h = 0; h < n_heads; h++) {
+				__m256 value = _mm256_set1_ps(q[(size_t)h * head_dim + d]);
+				sum[h][2 * half] = _mm256_fmadd_ps(value, even, sum[h][2 * half]);
+				sum[h][2 * half + 1] = _mm256_fmadd_ps(value, odd, sum[h][2 * half + 1]);
+			}
+		}
+}
+
+/* Even and odd positions of half a page to their order. */
+static void store_in_order(float *weight, __m256 even, __m256 odd)
+{
+	__m256 low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
+
+	_mm256_storeu_ps(weight, _mm256_permute2f128_ps(low, high, 0x20));
+	_mm256_storeu_ps(weight + 8, _mm256_permute2f128_ps(low, high, 0x31));
+}
+
+/* A head's sums to weights; `n` positions of the page count. */
+static void page_softmax(const __m256 sums[QUARTERS], float scale, uint32_t n, float *maximum, float *sum,
+			 float *weight, float *correction)
+{
+	const __m256i even_positions = _mm256_set_epi32(14, 12, 10, 8, 6, 4, 2, 0);
+	const __m256 lowest = _mm256_set1_ps(-INFINITY);
+	__m256 score[QUARTERS], counts[QUARTERS], largest = lowest, total = _mm256_setzero_ps(), now;
+	float before = *maximum, page_maximum;
+
+	for (int i = 0; i < QUARTERS; i++) {
+		__m256i position = _mm256_add_epi32(even_positions, _mm256_set1_epi32(i / 2 * 16 + i % 2));
+		counts[i] = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), position));
+		score[i] = _mm256_blendv_ps(lowest, _mm256_mul_ps(sums[i], _mm256_set1_ps(scale)), counts[i]);
+		largest = _mm256_max_ps(largest, score[i]);
+	}
+	page_maximum = largest_avx2(largest);
+	*maximum = page_maximum > before ? page_maximum : before;
+	now = _mm256_set1_ps(*maximum);
+	for (int i = 0; i < QUARTERS; i++) {
+		score[i] = _mm256_and_ps(exp_avx2(_mm256_sub_ps(score[i], now)), counts[i]);
+		total = _mm256_add_ps(total, score[i]);
+	}
+	*correction = *maximum == before ? 1.0f : _mm256_cvtss_f32(exp_avx2(_mm256_set1_ps(before - *maximum)));
+	*sum = *sum * *correction + sum_avx2(total);
+	store_in_order(weight, score[0], score[1]);
+	store_in_order(weight + 16, score[2], score[3]);
+}
+
+/* out [n_heads][head_dim], 8 * n_vectors dimensions of it: out * correction + weight x v [n][head_dim]. */
+ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *part, const uint16_t *v, uint32_t n,
+			       uint32_t head_dim, float *out)
+{
+	__m256 sum[HEADS][4];
+
+#pragma GCC unroll 2
+	for (int h = 0; h < n_heads; h++)
+#pragma GCC unroll 4
+		for (int i = 0; i < n_vectors; i++)
+			sum[h][i] = _mm256_mul_ps(_mm256_loadu_ps(out + (size_t)h * head_dim + 8 * i),
+						  _mm256_set1_ps(part->correction[h]));
+	for (uint32_t t = 0; t < n; t++)
+#pragma GCC unroll 4
+		for (int i = 0; i < n_vectors; i++) {
+			__m256 values = f32_avx2(_mm_loadu_si128((const __m128i *)(v + (size_t)t * head_dim + 8 * i)));
+#pragma GCC unroll 2
+			for (int h = 0; h < n_heads; h++)
+				sum[h][i] = _mm256_fmadd_ps(_mm256_set1_ps(part->weight[h][t]), values, sum[h][i]);
+		}
+#pragma GCC unroll 2
+	for (int h = 0; h < n_heads; h++)
+#pragma GCC unroll 4
+		for (int i = 0; i < n_vectors; i++)
+			_mm256_storeu_ps(out + (size_t)h * head_dim + 8 * i, sum[h][i]);
+}
+
+/* One page for heads first .. first + n_heads - 1 (n_heads a constant). */
+ALWAYS_INLINE void page_heads(int n_heads, const struct attention *a, uint32_t page, uint32_t first,
+			      struct softmax *state)
+{
+	uint32_t left = a->n_tokens - page * KV_PAGE_TOKENS;
+	uint32_t n = left < KV_PAGE_TOKENS ? left : KV_PAGE_TOKENS, d = 0;
+	float *out = a->out + (size_t)first * a->head_dim;
+	__m256 sums[HEADS][QUARTERS];
+	struct part part;
+
+	page_sums(n_heads, a->q + (size_t)first * a->head_dim, a->k[page], a->head_dim, sums);
+	for (int h = 0; h < n_heads; h++)
+		page_softmax(sums[h], a->scale, n, &state->maximum[first + (uint32_t)h],
+			     &state->sum[first + (uint32_t)h], part.weight[h], &part.correction[h]);
+	for (; d + 32 <= a->head_dim; d += 32)
+		page_values(n_heads, 4, &part, a->v[page] + d, n, a->head_dim, out + d);
+	for (; d < a->head_dim; d += 16)
+		page_values(n_heads, 2, &part, a->v[page] + d, n, a->head_dim, out + d);
+}
+
+void attention_avx2(const struct attention *a)
+{
+	struct softmax state;
+
+	for (uint32_t head = 0; head < a->n_q; head++) {
+		state.maximum[head] = -INFINITY;
+		state.sum[head] = 0.0f;
+	}
+	for (size_t i = 0; i < (size_t)a->n_q * a->head_dim; i += 8)
+		_mm256_storeu_ps(a->out + i, _mm256_setzero_ps());
+	for (uint32_t page = 0; page * KV_PAGE_TOKENS < a->n_tokens; page++) {
+		uint32_t first = 0;
+
+		for (; a->n_q - first >= 2; first += 2)
+			page_heads(2, a, page, first, &state);
+		if (first < a->n_q)
+			page_heads(1, a, page, first, &state);
+	}
+	for (uint32_t head = 0; head < a->n_q; head++) {
+		float *out = a->out + (size_t)head * a->head_dim;
+		__m256 sum = _mm256_set1_ps(state.sum[head]);
+
+		for (uint32_t d = 0; d < a->head_dim; d += 8)
+			_mm256_storeu_ps(out + d, _mm256_div_ps(_mm256_loadu_ps(out + d), sum));
+	}
+}
