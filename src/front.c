@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "numa/bind.h"
+#include "src/clock.h"
 #include "src/front_exchange.h"
 #include "src/front_route.h"
 #include "src/log.h"
@@ -112,7 +113,7 @@ static void finish(struct front *front, int status)
 static void on_drain(struct loop_op *op, int result)
 {
 	struct front *front = (struct front *)((char *)op - offsetof(struct front, drain));
-	bool late = front_now_ns() > front->drain_until_ns;
+	bool late = clock_now_ns() > front->drain_until_ns;
 	if (result < 0)
 		return;
 	if (late)
@@ -127,7 +128,7 @@ static void start_drain(struct front *front)
 {
 	if (front->drain_until_ns)
 		return;
-	front->drain_until_ns = front_now_ns() + DRAIN_S * 1000 * MS;
+	front->drain_until_ns = clock_now_ns() + DRAIN_S * 1000 * MS;
 	for (unsigned i = 0; i < front->n_listeners; i++)
 		loop_cancel(front->loop, &front->listener[i].accept);
 	connection_set_drain(&front->connections);
@@ -232,6 +233,7 @@ static int start(struct front *front, struct err *err)
 	front->control.done = on_control;
 	loop_poll(front->loop, &front->control, MESSAGE_FD);
 	start_listening(front);
+	log_info("listening, io %s", loop_backend(front->loop) == IO_URING ? "uring" : "epoll");
 	return message_send(MESSAGE_FD, MESSAGE_READY, NULL, 0, NULL, 0);
 }
 

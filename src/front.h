@@ -17,7 +17,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "shm/channel.h"
 #include "src/api_json.h"
@@ -55,12 +54,5 @@ struct front {
 	struct api_json scratch; /* of whoever is writing an answer; used within one callback */
 	_Alignas(8) unsigned char record[CHANNEL_RECORD_MAX]; /* the private copy of the record being read */
 };
-
-static inline uint64_t front_now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 #endif

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "src/api_stream.h"
+#include "src/clock.h"
 #include "src/front.h"
 #include "src/front_reply.h"
 
@@ -26,7 +27,7 @@ static void end(struct exchange *exchange)
 static void observe_duration(struct exchange *exchange)
 {
 	if (exchange->route == ROUTE_CHAT || exchange->route == ROUTE_COMPLETIONS)
-		metrics_observe(&exchange->front->metrics.duration, front_now_ns() - exchange->started_ns);
+		metrics_observe(&exchange->front->metrics.duration, clock_now_ns() - exchange->started_ns);
 }
 
 /* Ends the exchange with an error: an HTTP status while that can still be said, an event afterwards. After the event
@@ -109,7 +110,7 @@ void exchange_token(struct front_call *call, const struct record_token *token)
 	struct exchange *exchange = call->exchange;
 	if (!token->is_prompt && !exchange->first_token_seen) {
 		exchange->first_token_seen = true;
-		metrics_observe(&exchange->front->metrics.first_token, front_now_ns() - exchange->started_ns);
+		metrics_observe(&exchange->front->metrics.first_token, clock_now_ns() - exchange->started_ns);
 	}
 	api_choice_token(&exchange->answer.choices[call->index], &exchange->answer.shape, token);
 	/* An echoed prompt goes out with the first token after it, as one event. */
@@ -195,7 +196,8 @@ static struct fleet_model *find_model(struct front *front, const struct api_text
 	struct fleet_model *model = fleet_find_model(&front->fleet, name->bytes, name->n_bytes);
 	if (model)
 		return model;
-	if (!front->has_state || front->state.loading)
+	bool none_yet = front->fleet.n_models == 0 && !front->state.failed; /* loaded, and its workers are starting */
+	if (!front->has_state || front->state.loading || none_yet)
 		api_error_set(error, 503, "model_loading", NULL, "models are still being loaded; try again");
 	else if (name->bytes)
 		api_error_set(error, 404, "model_not_found", "model", "there is no model '%.127s' here", name->bytes);

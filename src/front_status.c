@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "src/clock.h"
 #include "src/front.h"
 #include "src/front_reply.h"
 
@@ -89,7 +90,7 @@ void status_health(struct front *front, struct connection *connection, enum fron
 {
 	enum fleet_health health[CONFIG_MODELS_MAX];
 	struct api_json *out = fresh(front);
-	uint64_t now = front_now_ns();
+	uint64_t now = clock_now_ns();
 	for (uint32_t i = 0; i < front->fleet.n_models; i++)
 		health[i] = fleet_check(&front->fleet, &front->fleet.model[i], now);
 	const char *status = overall(front, health);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/clock.h"
 #include "src/front.h"
 #include "src/front_exchange.h"
 #include "src/log.h"
@@ -117,7 +118,7 @@ void worker_add_call(struct front_worker *worker, struct front_call *call)
 	*(worker->last ? &worker->last->next : &worker->first) = call;
 	worker->last = call;
 	if (worker->n_calls++ == 0)
-		worker->busy_since_ns = front_now_ns();
+		worker->busy_since_ns = clock_now_ns();
 	worker->n_routed++;
 	/* Sent from the loop, not from here: should the channel turn out broken, the exchange being made must not end
 	 * under its maker. */
