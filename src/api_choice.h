@@ -7,7 +7,7 @@
 #define WEIGHTD_SRC_API_CHOICE_H
 
 #include "src/api_json.h"
-#include "src/front_record.h"
+#include "src/record.h"
 
 enum api_column {
 	COLUMN_TEXT,	   /* bytes, not JSON */

@@ -8,7 +8,7 @@
 #include "src/api_answer.h"
 #include "src/api_error.h"
 #include "src/front_call.h"
-#include "src/front_record.h"
+#include "src/record.h"
 #include "src/front_metrics.h"
 
 struct connection;

@@ -1,4 +1,4 @@
-#include "src/front_record.h"
+#include "src/record.h"
 
 #include <errno.h>
 #include <string.h>
