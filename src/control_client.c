@@ -43,24 +43,25 @@ static int read_to_end(int fd, int interrupt_fd, char **text, size_t *n_bytes)
 	return 0;
 }
 
-int control_ask(const char *socket_path, int interrupt_fd, const char *command, char **text, size_t *n_bytes,
-		pid_t *daemon_pid, struct err *err)
+int control_connect(const char *socket_path, pid_t *daemon_pid, struct err *err)
 {
 	struct ucred peer = {.pid = 0};
-	socklen_t n_peer = sizeof peer;
-	char line[64];
+	socklen_t n = sizeof peer;
 	int fd = client_connect(socket_path, err);
 	if (fd < 0)
 		return fd;
-	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n_peer);
+	*daemon_pid = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 ? peer.pid : 0;
+	return fd;
+}
+
+int control_ask(int fd, int interrupt_fd, const char *command, char **text, size_t *n_bytes, struct err *err)
+{
+	char line[64];
 	int n = snprintf(line, sizeof line, "%s\n", command);
 	int rc = client_send(fd, line, (size_t)n);
 	if (rc == 0)
 		rc = read_to_end(fd, interrupt_fd, text, n_bytes);
-	close(fd);
 	if (rc < 0)
-		return err_set(err, rc, "%s: %s", socket_path, rc == -EINTR ? "interrupted" : strerror(-rc));
-	if (daemon_pid)
-		*daemon_pid = peer.pid;
+		return err_set(err, rc, "control socket: %s", rc == -EINTR ? "interrupted" : strerror(-rc));
 	return 0;
 }

@@ -7,9 +7,11 @@
 
 #include "src/err.h"
 
-/* Sends `command` and reads the answer. *text returns owned, terminated. `daemon_pid` (may be NULL): who listens, as
- * the kernel says; 0 when it is in another pid namespace. -ENOENT, -ECONNREFUSED and -EACCES as connect says. */
-int control_ask(const char *socket_path, int interrupt_fd, const char *command, char **text, size_t *n_bytes,
-		pid_t *daemon_pid, struct err *err);
+/* Connects: a descriptor (returns owned) or -ENOENT, -ECONNREFUSED, -EACCES as connect says. *daemon_pid: who listens,
+ * as the kernel says; 0 when it is in another pid namespace. */
+int control_connect(const char *socket_path, pid_t *daemon_pid, struct err *err);
+
+/* Sends `command` and reads the answer; *text returns owned, terminated. -EINTR, -ETIMEDOUT, ... */
+int control_ask(int fd, int interrupt_fd, const char *command, char **text, size_t *n_bytes, struct err *err);
 
 #endif

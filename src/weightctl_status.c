@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <yyjson.h>
 
 #include "src/control_client.h"
@@ -66,6 +67,11 @@ static void print_models(yyjson_val *models)
 		text_cell(table, model, "path");
 	}
 	print_table(table);
+	yyjson_arr_foreach(models, i, n, model)
+	{
+		if (yyjson_obj_get(model, "error"))
+			printf("%s: %s\n", text_of(model, "name"), text_of(model, "error"));
+	}
 }
 
 static void print_copies(yyjson_val *models)
@@ -182,9 +188,14 @@ int weightctl_status(struct weightctl *ctl)
 	struct err err = {""};
 	char *text;
 	size_t n;
-	int rc = control_ask(ctl->control, ctl->interrupt_fd, "status", &text, &n, NULL, &err);
+	pid_t pid;
+	int fd = control_connect(ctl->control, &pid, &err);
+	if (fd < 0)
+		return weightctl_unreachable(ctl, &err);
+	int rc = control_ask(fd, ctl->interrupt_fd, "status", &text, &n, &err);
+	close(fd);
 	if (rc < 0)
-		return rc == -EINTR ? EXIT_INTERRUPTED : weightctl_unreachable(ctl, &err);
+		return rc == -EINTR ? EXIT_INTERRUPTED : weightctl_fail(ctl, EXIT_FAILED, "%s", err.text);
 	yyjson_doc *doc = yyjson_read(text, n, 0);
 	yyjson_val *root = yyjson_doc_get_root(doc);
 	if (!yyjson_is_obj(root)) {

@@ -18,55 +18,47 @@ static int open_pid(pid_t pid)
 	return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 }
 
-/* The pid is in the answer, too, for the case that the kernel did not tell. */
-static pid_t pid_of_status(const struct weightctl *ctl)
+/* What came back on `stop`, then the wait for the end of `process` (a pidfd, -1: unknown). */
+static int finish(const struct weightctl *ctl, yyjson_doc *doc, pid_t pid, int process)
 {
-	struct err err;
-	char *text;
-	size_t n;
-	pid_t pid = 0;
-	if (control_ask(ctl->control, ctl->interrupt_fd, "status", &text, &n, &pid, &err) < 0)
-		return 0;
-	if (pid == 0) {
-		yyjson_doc *doc = yyjson_read(text, n, 0);
-		pid = (pid_t)yyjson_get_sint(yyjson_obj_get(yyjson_doc_get_root(doc), "pid"));
-		yyjson_doc_free(doc);
-	}
-	free(text);
-	return pid;
+	const char *message = yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(doc), "error"));
+	if (!doc || message)
+		return weightctl_fail(ctl, EXIT_REFUSED, "stop: %s",
+				      message ? message : "the daemon's answer is not JSON");
+	int rc = process >= 0 ? interrupt_wait(ctl->interrupt_fd, process, STOP_TIMEOUT_MS) : 0;
+	if (rc == -EINTR)
+		return EXIT_INTERRUPTED;
+	if (rc < 0)
+		return weightctl_fail(ctl, EXIT_FAILED, "the daemon (pid %d) is still running after %d s", (int)pid,
+				      STOP_TIMEOUT_MS / 1000);
+	if (ctl->json)
+		printf("{\"stopped\":%d}\n", (int)pid);
+	else
+		printf("stopped weightd (pid %d)\n", (int)pid);
+	return EXIT_OK;
 }
 
 int weightctl_stop(struct weightctl *ctl)
 {
 	struct err err = {""};
-	char *text;
-	size_t n;
+	char *text = NULL;
+	size_t n = 0;
+	pid_t pid;
+	int fd = control_connect(ctl->control, &pid, &err);
+	if (fd < 0)
+		return weightctl_unreachable(ctl, &err);
 	/* Opened before the daemon hears of it: afterwards the number could already be someone else's. */
-	pid_t pid = pid_of_status(ctl);
 	int process = open_pid(pid);
-	int rc = control_ask(ctl->control, ctl->interrupt_fd, "stop", &text, &n, NULL, &err);
+	int rc = control_ask(fd, ctl->interrupt_fd, "stop", &text, &n, &err);
+	close(fd);
 	if (rc < 0) {
-		if (process >= 0)
-			close(process);
-		return rc == -EINTR ? EXIT_INTERRUPTED : weightctl_unreachable(ctl, &err);
+		rc = rc == -EINTR ? EXIT_INTERRUPTED : weightctl_fail(ctl, EXIT_FAILED, "%s", err.text);
+	} else {
+		yyjson_doc *doc = yyjson_read(text, n, 0);
+		rc = finish(ctl, doc, pid, process);
+		yyjson_doc_free(doc);
+		free(text);
 	}
-	yyjson_doc *doc = yyjson_read(text, n, 0);
-	const char *message = yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(doc), "error"));
-	rc = EXIT_OK;
-	if (!doc || message)
-		rc = weightctl_fail(ctl, EXIT_REFUSED, "stop: %s",
-				    message ? message : "the daemon's answer is not JSON");
-	else if (process >= 0 && (rc = interrupt_wait(ctl->interrupt_fd, process, STOP_TIMEOUT_MS)) == -EINTR)
-		rc = EXIT_INTERRUPTED;
-	else if (rc < 0)
-		rc = weightctl_fail(ctl, EXIT_FAILED, "the daemon (pid %d) is still running after %d s", (int)pid,
-				    STOP_TIMEOUT_MS / 1000);
-	else if (ctl->json)
-		printf("{\"stopped\":%d}\n", (int)pid);
-	else
-		printf("stopped weightd (pid %d)\n", (int)pid);
-	yyjson_doc_free(doc);
-	free(text);
 	if (process >= 0)
 		close(process);
 	return rc;

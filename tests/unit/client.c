@@ -177,7 +177,10 @@ START_TEST(control_sends_a_line_and_reads_to_the_end)
 	pid_t pid;
 	memset(answer, 'a', sizeof answer);
 	serve("status\n", answer, sizeof answer, 777);
-	ck_assert_msg(control_ask(path, -1, "status", &text, &n, &pid, &err) == 0, "%s", err.text);
+	int fd = control_connect(path, &pid, &err);
+	ck_assert_msg(fd >= 0, "%s", err.text);
+	ck_assert_msg(control_ask(fd, -1, "status", &text, &n, &err) == 0, "%s", err.text);
+	close(fd);
 	ck_assert_uint_eq(n, sizeof answer);
 	ck_assert_uint_eq(strlen(text), n);
 	ck_assert_int_eq(pid, getpid()); /* this process called listen() */

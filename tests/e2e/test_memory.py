@@ -1,0 +1,73 @@
+"""One copy of the weights whatever maps them, and call memory that goes back."""
+import os
+import subprocess
+import sys
+
+import weightd
+
+
+def segment_lines(daemon, segment):
+    """The smaps entries of one segment over all processes of a daemon."""
+    inode = os.stat("/dev/shm" + segment).st_ino
+    found = []
+    for pid in daemon.processes():
+        for line, figures in weightd.mappings(pid):
+            if line.split()[4] == str(inode):
+                found.append((pid, figures))
+    return found
+
+
+def test_one_copy_over_all_processes(start, model):
+    """Pss divides a page among those that map it, so the sum is what is really there."""
+    daemon = start({"smollm2": model}, {"workers_per_node": 3, "threads": 1})
+    assert len(daemon.worker_pids()) >= 3
+    for copy in daemon.status()["models"][0]["copies"]:
+        lines = segment_lines(daemon, copy["segment"])
+        assert len(lines) >= 3
+        assert abs(sum(figures["Pss"] for _, figures in lines) - copy["bytes"]) <= 0.01 * copy["bytes"]
+        assert os.stat("/dev/shm" + copy["segment"]).st_size == copy["bytes"]
+
+
+def private_bytes(pid):
+    figures = weightd.smaps_rollup(pid)
+    return figures["RssAnon"] + figures["RssFile"]
+
+
+def test_workers_keep_little_for_themselves(daemon):
+    for pid in daemon.worker_pids():
+        assert private_bytes(pid) < 64 << 20
+
+
+def test_workers_keep_little_with_a_3b_model(start, model, tmp_path):
+    path = tmp_path / "random-3b.gguf"
+    subprocess.run([sys.executable, weightd.TOP / "tests/tools/synthetic_gguf.py", "--shape", "3b", "--type", "Q4_0",
+                    "--tokenizer-from", model, path], check=True)
+    daemon = start({"big": path})
+    path.unlink()
+    segment = daemon.status()["models"][0]["copies"][0]
+    assert segment["bytes"] > 1 << 30
+    daemon.http.post("/v1/completions", {"prompt": "Hello", "max_tokens": 4}).ok()
+    for pid in daemon.worker_pids():
+        assert private_bytes(pid) < 64 << 20
+
+
+def test_a_thousand_calls_leave_private_memory_flat(start, model):
+    daemon = start({"smollm2": model})
+
+    def private():
+        return sum(weightd.smaps_rollup(pid)["RssAnon"] + weightd.smaps_rollup(pid)["VmPTE"] for pid in daemon.worker_pids())
+
+    before = private()
+    peak_before = sum(worker["arena_peak_bytes"] for worker in daemon.status()["workers"])
+    for i in range(1000):
+        body = {"prompt": "word " * (1 + i * 7 % 60), "max_tokens": 1 + i % 3, "temperature": 0.7, "seed": i, "logprobs": i % 2 * 5}
+        if i % 100 == 50:
+            assert daemon.http.post("/v1/completions", {**body, "max_tokens": -1}).status == 400
+        elif i % 2:
+            daemon.http.post("/v1/completions", body).ok()
+        else:
+            list(daemon.http.stream("/v1/completions", body))
+    daemon.wait_for(lambda: private() <= before + (2 << 20), "back within 2 MB of the level right after ready", 10)
+    status = daemon.status()
+    assert sum(worker["arena_peak_bytes"] for worker in status["workers"]) > peak_before
+    assert all(worker["kv_pages_used"] == 0 and worker["running"] == 0 for worker in status["workers"])
