@@ -243,22 +243,6 @@ static void take_token(struct scheduler *s, struct generation *g, const struct p
 		finish(s, g, GENERATION_LENGTH);
 }
 
-/* Asks for the logits of a row: `given` -1 picks the answer's next token, else scores that token. */
-static void want_pick(struct scheduler *s, struct generation *g, uint32_t row, int64_t given, uint32_t prompt_index)
-{
-	assert(s->n_picks < LOGIT_ROWS_MAX);
-	if (given < 0 && g->n_answer < g->n_forced)
-		given = g->forced[g->n_answer];
-	s->pick_rows[s->n_picks] = row;
-	s->picks[s->n_picks++] = (struct pick){
-		.generation = g,
-		.prompt_index = prompt_index,
-		.given = given,
-		.want_logprob = g->params.logprobs,
-		.want_top = g->params.logprobs ? g->params.n_logprobs : 0,
-	};
-}
-
 /* Computes the wanted logits and deals with each in row order. */
 static void serve_picks(struct scheduler *s)
 {
@@ -275,6 +259,23 @@ static void serve_picks(struct scheduler *s)
 			take_token(s, pick->generation, pick);
 	}
 	s->n_picks = 0;
+}
+
+/* Asks for the logits of a row: `given` -1 picks the answer's next token, else scores that token. */
+static void want_pick(struct scheduler *s, struct generation *g, uint32_t row, int64_t given, uint32_t prompt_index)
+{
+	if (s->n_picks == LOGIT_ROWS_MAX)
+		serve_picks(s);
+	if (given < 0 && g->n_answer < g->n_forced)
+		given = g->forced[g->n_answer];
+	s->pick_rows[s->n_picks] = row;
+	s->picks[s->n_picks++] = (struct pick){
+		.generation = g,
+		.prompt_index = prompt_index,
+		.given = given,
+		.want_logprob = g->params.logprobs,
+		.want_top = g->params.logprobs ? g->params.n_logprobs : 0,
+	};
 }
 
 /* --- steps ---------------------------------------------------------------------------------------------------------- */
@@ -387,8 +388,9 @@ static uint32_t fill_chunk(struct scheduler *s, struct span *spans, uint32_t *n_
 	return n_rows;
 }
 
-/* Reports what a span's rows predict. Row of position p predicts token p + 1 of the sequence. */
-static void finish_span(struct scheduler *s, const struct span *span)
+/* Asks for what a span's rows predict: the row of position p predicts token p + 1 of the sequence. Returns whether the
+ * call ends with this span. */
+static bool ask_span(struct scheduler *s, const struct span *span)
 {
 	struct generation *g = span->generation;
 	bool scored = g->params.echo && g->params.logprobs;
@@ -396,28 +398,28 @@ static void finish_span(struct scheduler *s, const struct span *span)
 	g->kv.n_tokens += span->n;
 	s->totals.prompt_tokens += span->n;
 	bool complete = g->kv.n_tokens == g->n_prompt;
-	for (uint32_t j = 0; scored && j < span->n && first + j + 1 < g->n_prompt; j++) {
+	for (uint32_t j = 0; scored && j < span->n && first + j + 1 < g->n_prompt; j++)
 		want_pick(s, g, span->first_row + j, g->prompt[first + j + 1], first + j + 1);
-		if (s->n_picks == LOGIT_ROWS_MAX)
-			serve_picks(s);
-	}
 	if (complete && g->max_answer) {
 		g->state = GENERATION_DECODE;
 		want_pick(s, g, span->first_row + span->n - 1, -1, 0);
 	}
-	serve_picks(s);
-	if (complete && !g->max_answer) /* then g was not handed to take_token, so it is still there */
-		finish(s, g, GENERATION_LENGTH);
+	return complete && !g->max_answer;
 }
 
 static void prefill_step(struct scheduler *s)
 {
 	struct span spans[DECODE_ROWS_MAX];
+	bool ends[DECODE_ROWS_MAX];
 	uint32_t n_spans, n_rows = fill_chunk(s, spans, &n_spans);
 	if (!n_rows || !run(s, PHASE_PREFILL, n_rows))
 		return;
 	for (uint32_t i = 0; i < n_spans; i++)
-		finish_span(s, &spans[i]);
+		ends[i] = ask_span(s, &spans[i]);
+	serve_picks(s);
+	for (uint32_t i = 0; i < n_spans; i++)
+		if (ends[i]) /* it took no token, so nothing else has ended it */
+			finish(s, spans[i].generation, GENERATION_LENGTH);
 }
 
 bool scheduler_step(struct scheduler *s)

@@ -300,8 +300,8 @@ START_TEST(one_product_per_layer_and_matrix_for_all_rows)
 	struct tiny_setup setup = setup_of(&room);
 	struct tiny_engine e;
 	tiny_engine_init(&e, tiny, &setup);
-	for (unsigned i = 0; i < 16; i++) /* repertoire call 1: five prompt tokens, all start together */
-		scheduler_add(e.scheduler, make_call(i, 1));
+	for (unsigned i = 0; i < 16; i++) /* repertoire call 11: five prompt tokens without echo, all start together */
+		scheduler_add(e.scheduler, make_call(i, 11));
 	while (scheduler_step(e.scheduler)) {
 		uint64_t before = forward_products(e.forward), steps = scheduler_totals(e.scheduler)->steps;
 		scheduler_step(e.scheduler);

@@ -1,0 +1,58 @@
+/* The front: the one process that clients talk to. It maps no weights and opens nothing; listeners and channels come
+ * from the parent as descriptors.
+ *
+ *      parent ── messages ──▶ front.c            orders, workers coming and going, drain
+ *     clients ── front_connection ──▶ front_route.c ── api_request ──▶ front_exchange.c
+ *                                                                          │  one front_call per prompt
+ *     workers ◀──────── channels ──────── front_worker.c ◀── front_fleet.c ┘  (which worker of which model)
+ *                           └── records ──▶ front_exchange.c ── api_answer, api_stream ──▶ client
+ *
+ * Everything happens in callbacks of one loop, so nothing here needs a lock. Lives of things: an exchange is one
+ * request being answered, and ends with its answer or with its client; a call ends when its worker says so (or dies).
+ * An exchange that ends first leaves its calls behind without one, cancelled; they hold their place in the queue's
+ * bound until the worker has confirmed, so that the bound stays one on the work in the workers, not on what clients
+ * see. */
+#ifndef WEIGHTD_SRC_FRONT_H
+#define WEIGHTD_SRC_FRONT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shm/channel.h"
+#include "src/api_json.h"
+#include "src/front_call.h"
+#include "src/front_connection.h"
+#include "src/front_fleet.h"
+#include "src/front_metrics.h"
+#include "src/message.h"
+
+enum { FRONT_LISTENERS_MAX = 2 };
+
+struct front_listener {
+	struct front *front;
+	int fd;
+	struct loop_op accept, pause; /* pause: after an error of the whole system, such as no descriptors */
+};
+
+struct front {
+	struct message_serve order;
+	struct loop *loop;
+	struct connection_set connections;
+	struct front_listener listener[FRONT_LISTENERS_MAX];
+	unsigned n_listeners;
+	struct loop_op control; /* messages of the parent */
+	struct loop_op drain;
+	uint64_t drain_until_ns; /* 0: not draining */
+	int status;		 /* exit status once the loop has stopped */
+
+	struct fleet fleet;
+	struct call_table calls;
+	struct message_state state; /* the parent's last word on models and memory */
+	bool has_state;
+	struct front_metrics metrics;
+
+	struct api_json scratch; /* of whoever is writing an answer; used within one callback */
+	_Alignas(8) unsigned char record[CHANNEL_RECORD_MAX]; /* the private copy of the record being read */
+};
+
+#endif

@@ -1,0 +1,54 @@
+/* The front's side of one worker: its channel, the calls it has, and what is still to be written to it.
+ *
+ * Out: calls are sent in the order in which they came. When the ring is full the rest waits, and is tried again when
+ * the worker rings, or a moment later: a worker that takes bytes in without having something to say does not ring. In:
+ * every record is copied out of the ring and then believed as far as it can be checked. A worker that breaks the
+ * protocol is treated as dead, and the parent is told so that it makes a new one. */
+#ifndef WEIGHTD_SRC_FRONT_WORKER_H
+#define WEIGHTD_SRC_FRONT_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "io/loop.h"
+#include "shm/channel.h"
+
+struct front;
+struct front_call;
+struct fleet_model;
+
+struct front_worker {
+	struct front *front;
+	uint32_t index, node;
+	struct fleet_model *model; /* borrows from the fleet */
+	struct channel channel;
+	struct channel_fds fds; /* owned */
+	struct loop_op doorbell, again;
+	uint64_t doorbell_count;
+	struct front_call *first, *last; /* its calls, oldest first */
+	uint32_t n_calls;
+	uint64_t n_routed;	/* calls given to it, ever */
+	uint64_t busy_since_ns; /* since when it has calls without a break */
+	bool closed;		/* no longer in the fleet; waits for its operations to end */
+	struct front_worker *next;
+};
+
+/* Attaches and starts to listen. Takes the descriptors, also on failure. Returns owned, to be closed by worker_close.
+ */
+int worker_open(struct front *front, const struct channel_fds *fds, struct front_worker **out, struct err *err);
+/* Fails all its calls with 502 and this reason and lets go of it. The memory goes when its operations have ended. */
+void worker_close(struct front_worker *worker, const char *reason);
+
+bool worker_is_ready(struct front_worker *worker);
+/* A call that is filled in: sends it, now or when there is room. */
+void worker_add_call(struct front_worker *worker, struct front_call *call);
+/* Nobody waits for this call any more: tells the worker to stop it. */
+void worker_cancel_call(struct front_worker *worker, struct front_call *call);
+
+/* One of its counters, e.g. worker_count(&channel_counters(&worker->channel)->running). */
+static inline uint64_t worker_count(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED); /* each stands alone (shm/channel.h) */
+}
+
+#endif

@@ -1,0 +1,432 @@
+/* Requests: every field against hostile values, the rules between fields, hostile JSON, and the calls that come out. */
+#include <check.h>
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/api_document.h"
+#include "src/api_fields.h"
+
+/* Endpoints and the smallest body each accepts, without the closing brace. */
+static const char *base_of(enum api_endpoint endpoint)
+{
+	switch (endpoint) {
+	case API_CHAT:
+	case API_TEMPLATE:
+		return "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]";
+	case API_COMPLETION:
+		return "{\"prompt\":\"hi\"";
+	case API_TOKENIZE:
+		return "{\"content\":\"hi\"";
+	case API_DETOKENIZE:
+		return "{\"tokens\":[1]";
+	}
+	return NULL;
+}
+
+static int read_text(enum api_endpoint endpoint, const char *body, struct api_request *request, struct api_error *error)
+{
+	memset(error, 0, sizeof *error);
+	return api_request_read(request, endpoint, body, strlen(body), error);
+}
+
+static const char *const values[] = {"-1",    "0",   "1",     "2147483647", "2147483648", "9223372036854775808",
+				     "1e308", "0.5", "\"x\"", "[]",	    "{}",	  "true",
+				     "false", "null"};
+enum { N_VALUES = sizeof values / sizeof *values };
+
+/* One letter per value above: '+' accepted, '-' a 400 that names the field. */
+static const struct verdict {
+	enum api_endpoint endpoint;
+	const char *field, *verdicts;
+} verdicts[] = {
+	/*                                          -1 0 1 i31 2^31 2^63 1e308 .5 str [] {} true false null */
+	{API_COMPLETION, "model", "--------+----+"},
+	{API_COMPLETION, "stream", "-----------+++"},
+	{API_COMPLETION, "stream_options", "-------------+"}, /* {} needs a stream */
+	{API_COMPLETION, "max_tokens", "-+++---------+"},
+	{API_CHAT, "max_completion_tokens", "-+++---------+"},
+	{API_COMPLETION, "stop", "--------++---+"},
+	{API_COMPLETION, "ignore_eos", "-----------+++"},
+	{API_COMPLETION, "forced_token_ids", "---------+---+"},
+	{API_COMPLETION, "seed", "++++++-------+"},
+	{API_COMPLETION, "temperature", "-++----+-----+"},
+	{API_COMPLETION, "top_p", "-++----+-----+"},
+	{API_COMPLETION, "min_p", "-++----+-----+"},
+	{API_COMPLETION, "top_k", "-+++---------+"},
+	{API_COMPLETION, "presence_penalty", "+++----+-----+"},
+	{API_COMPLETION, "frequency_penalty", "+++----+-----+"},
+	{API_COMPLETION, "repeat_penalty", "--+----+-----+"},
+	{API_COMPLETION, "logprobs", "-++----------+"},
+	{API_CHAT, "logprobs", "-----------+++"},
+	{API_CHAT, "top_logprobs", "-+-----------+"}, /* 1 needs logprobs */
+	{API_COMPLETION, "echo", "-----------+++"},
+	{API_COMPLETION, "return_token_ids", "-----------+++"},
+	{API_CHAT, "add_generation_prompt", "-----------+++"},
+	{API_CHAT, "chat_template_kwargs", "----------+--+"},
+	{API_TOKENIZE, "add_special", "-----------+++"},
+	{API_TOKENIZE, "parse_special", "-----------+++"},
+	{API_COMPLETION, "user", "++++++++++++++"},
+	{API_COMPLETION, "n", "--+----------+"},
+	{API_COMPLETION, "best_of", "--+----------+"},
+	{API_COMPLETION, "suffix", "-------------+"},
+	{API_CHAT, "tools", "---------+---+"},
+	{API_CHAT, "functions", "---------+---+"},
+	{API_CHAT, "response_format", "-------------+"},
+	{API_CHAT, "logit_bias", "----------+--+"},
+	{API_CHAT, "audio", "-------------+"},
+	{API_CHAT, "modalities", "-------------+"},
+	{API_CHAT, "echo", "------------++"},
+	{API_CHAT, "temprature", "--------------"}, /* not a field at all: not even null */
+	{API_TOKENIZE, "temperature", "--------------"},
+};
+
+START_TEST(every_field_takes_what_it_should_and_nothing_else)
+{
+	const struct verdict *v = &verdicts[_i];
+	ck_assert_uint_eq(strlen(v->verdicts), N_VALUES);
+	for (int i = 0; i < N_VALUES; i++) {
+		char body[256];
+		struct api_request request;
+		struct api_error error;
+		snprintf(body, sizeof body, "%s,\"%s\":%s}", base_of(v->endpoint), v->field, values[i]);
+		int rc = read_text(v->endpoint, body, &request, &error);
+		ck_assert_msg((rc == 0) == (v->verdicts[i] == '+'), "%s: %s", body,
+			      rc ? error.message : "was accepted");
+		if (rc) {
+			ck_assert_int_eq(error.status, 400);
+			ck_assert_str_eq(error.param, v->field);
+			ck_assert_ptr_nonnull(strstr(error.message, v->field));
+		}
+		api_request_fini(&request);
+	}
+}
+END_TEST
+
+/* A field in the table that no row above or below tries is a hole in these tests. */
+START_TEST(no_supported_field_is_untested)
+{
+	static const char *const elsewhere[] = {"messages", "prompt", "content", "tokens"};
+	size_t n;
+	const struct api_field *field = api_fields(&n);
+	for (size_t i = 0; i < n; i++) {
+		bool found = field[i].max == 0; /* ignored, or unsupported: a few stand for all */
+		for (size_t j = 0; j < sizeof verdicts / sizeof *verdicts; j++)
+			found |= strcmp(verdicts[j].field, field[i].name) == 0;
+		for (size_t j = 0; j < sizeof elsewhere / sizeof *elsewhere; j++)
+			found |= strcmp(elsewhere[j], field[i].name) == 0;
+		ck_assert_msg(found, "%s", field[i].name);
+	}
+}
+END_TEST
+
+static const struct body_case {
+	enum api_endpoint endpoint;
+	const char *body;
+	const char *param; /* NULL: accepted; else what the 400 names, "": nothing */
+} bodies[] = {
+	/* values that ask for nothing */
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"response_format\":{\"type\":\"text\"}}",
+	 NULL},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"response_format\":{\"type\":\"json_object\"}}",
+	 "response_format"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"modalities\":[\"text\"]}", NULL},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":\"auto\"}", NULL},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":\"required\"}",
+	 "tool_choice"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"n\":2}", "n"},
+	/* prompts */
+	{API_COMPLETION, "{}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":null}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":\"\"}", NULL},
+	{API_COMPLETION, "{\"prompt\":[]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[[]]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":{}}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":5}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":true}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[null]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[\"a\",\"b\"]}", NULL},
+	{API_COMPLETION, "{\"prompt\":[\"a\",1]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[1,\"a\"]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[1,2,2147483647]}", NULL},
+	{API_COMPLETION, "{\"prompt\":[1,2147483648]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[-1]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[1.5]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[1e308]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[9223372036854775808]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[[1],[2,3]]}", NULL},
+	{API_COMPLETION, "{\"prompt\":[[1],[]]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[[1],2]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[[1],[[2]]]}", "prompt"},
+	{API_DETOKENIZE, "{\"tokens\":[]}", NULL},
+	{API_DETOKENIZE, "{\"tokens\":[1,null]}", "tokens"},
+	{API_DETOKENIZE, "{\"tokens\":\"x\"}", "tokens"},
+	{API_DETOKENIZE, "{}", "tokens"},
+	{API_TOKENIZE, "{\"content\":[]}", "content"},
+	{API_TOKENIZE, "{}", "content"},
+	{API_TOKENIZE, "{\"content\":\"\"}", NULL},
+	/* messages */
+	{API_CHAT, "{\"messages\":[]}", "messages"},
+	{API_CHAT, "{\"messages\":{}}", "messages"},
+	{API_CHAT, "{\"messages\":[1]}", "messages[0]"},
+	{API_CHAT, "{\"messages\":[{\"content\":\"x\"}]}", "messages[0].role"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"\",\"content\":\"x\"}]}", "messages[0].role"},
+	{API_CHAT, "{\"messages\":[{\"role\":5,\"content\":\"x\"}]}", "messages[0].role"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\"}]}", "messages[0].content"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"assistant\"}]}", NULL},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":null}]}", NULL},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":{}}]}", "messages[0].content"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[]}]}", NULL},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[\"x\"]}]}", "messages[0].content[0]"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}",
+	 "messages[0].content[0].text"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]}",
+	 "messages[0].content[0].type"},
+	/* stops */
+	{API_COMPLETION, "{\"prompt\":\"x\",\"stop\":\"\"}", "stop"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"stop\":[\"\"]}", "stop"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"stop\":[null]}", "stop"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"stop\":\"a\\u0000b\"}", "stop"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"stop\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", "stop"},
+	/* ranges that the common values do not try */
+	{API_COMPLETION, "{\"prompt\":\"x\",\"temperature\":2}", NULL},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"temperature\":2.0001}", "temperature"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"temperature\":-0.0001}", "temperature"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"top_p\":1.0001}", "top_p"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"presence_penalty\":-2.1}", "presence_penalty"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"frequency_penalty\":2.1}", "frequency_penalty"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"repeat_penalty\":10.1}", "repeat_penalty"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"logprobs\":20}", NULL},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"logprobs\":21}", "logprobs"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"seed\":-9223372036854775808}", NULL},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"seed\":18446744073709551616}", "seed"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"forced_token_ids\":[-1]}", "forced_token_ids"},
+	/* rules between fields */
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"logprobs\":true,\"top_logprobs\":20}",
+	 NULL},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"logprobs\":true,\"top_logprobs\":21}",
+	 "top_logprobs"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"logprobs\":false,\"top_logprobs\":5}",
+	 "top_logprobs"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"max_tokens\":3,\"max_completion_tokens\":4}",
+	 "max_tokens"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"max_tokens\":1,\"forced_token_ids\":[1,2]}", "forced_token_ids"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"stream_options\":{\"include_usage\":true}}", "stream_options"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"stream\":true,\"stream_options\":{\"include_usage\":true}}", NULL},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"stream\":true,\"stream_options\":{\"include_usage\":1}}",
+	 "stream_options"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"stream\":true,\"stream_options\":{\"usage\":true}}", "stream_options"},
+	/* hostile JSON */
+	{API_COMPLETION, "", ""},
+	{API_COMPLETION, "[]", ""},
+	{API_COMPLETION, "\"prompt\"", ""},
+	{API_COMPLETION, "{\"prompt\":\"x\"} x", ""},
+	{API_COMPLETION, "{\"prompt\":\"x\"}{}", ""},
+	{API_COMPLETION, "{\"prompt\":\"x\",}", ""},
+	{API_COMPLETION, "{\"prompt\":\"x\"", ""},
+	{API_COMPLETION, "{\"prompt\":\"\xff\"}", ""},
+	{API_COMPLETION, "{\"prompt\":\"\xed\xa0\x80\"}", ""},
+	{API_COMPLETION, "{\"prompt\":\"\xc0\xaf\"}", ""},
+	{API_COMPLETION, "{\"prompt\":\"\\ud800\"}", ""},
+	{API_COMPLETION, "{\"prompt\":\"\\udc00\"}", ""},
+	{API_COMPLETION, "{\"prompt\":\"\\ud83d\\ude00\"}", NULL},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"temperature\":NaN}", ""},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"temperature\":1e999}", ""},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"prompt\":\"y\"}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"pr\\u006fmpt\":\"y\"}", "prompt"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"role\":\"system\"}]}", "role"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"user\":{\"a\":1,\"b\":2,\"a\":3}}", "a"},
+};
+
+START_TEST(bodies_are_accepted_or_refused_with_the_field_named)
+{
+	const struct body_case *c = &bodies[_i];
+	struct api_request request;
+	struct api_error error;
+	int rc = read_text(c->endpoint, c->body, &request, &error);
+	ck_assert_msg((rc == 0) == !c->param, "%s: %s", c->body, rc ? error.message : "was accepted");
+	if (rc) {
+		ck_assert_int_eq(error.status, 400);
+		ck_assert_str_eq(error.param, c->param);
+	}
+	api_request_fini(&request);
+}
+END_TEST
+
+static char *repeat(const char *head, const char *part, size_t n, const char *tail)
+{
+	size_t h = strlen(head), p = strlen(part);
+	char *text = malloc(h + n * p + strlen(tail) + 1), *to = text;
+	ck_assert_ptr_nonnull(text);
+	memcpy(to, head, h);
+	to += h;
+	for (size_t i = 0; i < n; i++, to += p)
+		memcpy(to, part, p);
+	memcpy(to, tail, strlen(tail) + 1);
+	return text;
+}
+
+static void refused(const char *body, const char *code)
+{
+	struct api_request request;
+	struct api_error error;
+	ck_assert_int_eq(read_text(API_COMPLETION, body, &request, &error), -1);
+	ck_assert_int_eq(error.status, 400);
+	ck_assert_str_eq(error.code, code);
+	api_request_fini(&request);
+}
+
+START_TEST(deep_nesting_is_refused_without_recursion)
+{
+	char *deep = repeat("{\"prompt\":\"x\",\"user\":", "[", 1 << 19, "");
+	refused(deep, "invalid_json");
+	free(deep);
+	char *open = repeat("{\"prompt\":\"x\",\"user\":", "[", 200000, "");
+	char *closed = repeat(open, "]", 200000, "}");
+	refused(closed, "nested_too_deep");
+	free(open);
+	free(closed);
+	open = repeat("{\"prompt\":\"x\",\"user\":", "[", API_DEPTH_MAX - 1, "");
+	closed = repeat(open, "]", API_DEPTH_MAX - 1, "}");
+	struct api_request request;
+	struct api_error error;
+	ck_assert_int_eq(read_text(API_COMPLETION, closed, &request, &error), 0);
+	api_request_fini(&request);
+	free(open);
+	free(closed);
+}
+END_TEST
+
+START_TEST(many_keys_and_prompts_are_bounded)
+{
+	char *keys = malloc(1 << 20), *to = keys;
+	ck_assert_ptr_nonnull(keys);
+	to += sprintf(to, "{\"prompt\":\"x\",\"user\":{");
+	for (int i = 0; i < 60000; i++)
+		to += sprintf(to, "%s\"k%d\":0", i ? "," : "", i);
+	sprintf(to, ",\"k7\":0}}");
+	refused(keys, "duplicate_key");
+	free(keys);
+	char *prompts = repeat("{\"prompt\":[\"a\"", ",\"a\"", API_PROMPTS_MAX, "]}");
+	refused(prompts, "out_of_range");
+	free(prompts);
+	char *stop = repeat("{\"prompt\":\"x\",\"stop\":\"", "a", CALL_STOP_BYTES_MAX + 1, "\"}");
+	refused(stop, "out_of_range");
+	free(stop);
+}
+END_TEST
+
+static void call_of(enum api_endpoint endpoint, const char *body, uint32_t index, struct call_begin *begin,
+		    struct api_json *bytes)
+{
+	struct api_request request;
+	struct api_error error;
+	*bytes = (struct api_json){0};
+	ck_assert_msg(read_text(endpoint, body, &request, &error) == 0, "%s", error.message);
+	api_request_call(&request, index, begin, bytes);
+	ck_assert(!bytes->failed);
+	ck_assert_uint_eq(bytes->n,
+			  begin->prompt_bytes + begin->stop_bytes + 4ull * begin->forced_ids + begin->variables_bytes);
+	api_request_fini(&request);
+}
+
+START_TEST(a_completion_becomes_a_call)
+{
+	struct call_begin begin;
+	struct api_json bytes;
+	call_of(API_COMPLETION,
+		"{\"prompt\":[\"one\",\"t\\u0000o\"],\"stop\":[\"##\",\"\\n\"],\"forced_token_ids\":[7,258],\"seed\":-"
+		"1,"
+		"\"max_tokens\":5,\"temperature\":0,\"top_p\":0,\"min_p\":1,\"top_k\":40,\"logprobs\":3,\"echo\":true,"
+		"\"ignore_eos\":true,\"return_token_ids\":true,\"presence_penalty\":0.5,\"frequency_penalty\":-0.5,"
+		"\"repeat_penalty\":1.5}",
+		1, &begin, &bytes);
+	ck_assert_uint_eq(begin.kind, CALL_KIND_COMPLETE);
+	ck_assert_uint_eq(begin.flags, CALL_FLAG_LOGPROBS | CALL_FLAG_ECHO | CALL_FLAG_IGNORE_END |
+					       CALL_FLAG_ADD_SPECIAL | CALL_FLAG_PARSE_SPECIAL | CALL_FLAG_PROMPT_IDS);
+	ck_assert_uint_eq(begin.seed, UINT64_MAX);
+	ck_assert_uint_eq(begin.max_tokens, 5);
+	ck_assert_uint_eq(begin.n_logprobs, 3);
+	ck_assert(begin.temperature == 0 && begin.presence_penalty == 0.5f && begin.frequency_penalty == -0.5f);
+	ck_assert(begin.repeat_penalty == 1.5f && begin.top_k == 40);
+	ck_assert(begin.top_p > 0 && begin.top_p < 1e-30f);
+	ck_assert(begin.min_p < 1 && begin.min_p > 0.999f);
+	static const char expected[] = "t\0o##\0\n\0\7\0\0\0\2\1\0\0";
+	ck_assert_uint_eq(begin.n_stops, 2);
+	ck_assert_uint_eq(bytes.n, sizeof expected - 1);
+	ck_assert_mem_eq(bytes.bytes, expected, bytes.n);
+	api_json_fini(&bytes);
+}
+END_TEST
+
+START_TEST(defaults_are_openais)
+{
+	struct call_begin begin, other;
+	struct api_json bytes;
+	call_of(API_COMPLETION, "{\"prompt\":[[5,6]]}", 0, &begin, &bytes);
+	ck_assert_uint_eq(begin.kind, CALL_KIND_COMPLETE_IDS);
+	ck_assert_uint_eq(begin.max_tokens, 16);
+	ck_assert(begin.temperature == 1 && begin.top_p == 1 && begin.min_p == 0 && begin.repeat_penalty == 1);
+	ck_assert_uint_eq(bytes.n, 8);
+	api_json_fini(&bytes);
+	call_of(API_COMPLETION, "{\"prompt\":[[5,6]]}", 0, &other, &bytes);
+	ck_assert_uint_ne(begin.seed, other.seed); /* fresh each time */
+	api_json_fini(&bytes);
+	call_of(API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", 0, &begin, &bytes);
+	ck_assert_uint_eq(begin.kind, CALL_KIND_CHAT);
+	ck_assert_uint_eq(begin.max_tokens, UINT32_MAX);
+	api_json_fini(&bytes);
+	call_of(API_COMPLETION, "{\"prompt\":[\"a\",\"a\"],\"seed\":9}", 1, &begin, &bytes);
+	ck_assert_uint_eq(begin.seed, 9); /* as a request of its own would have it */
+	api_json_fini(&bytes);
+	call_of(API_TOKENIZE, "{\"content\":\"a\"}", 0, &begin, &bytes);
+	ck_assert_uint_eq(begin.flags, CALL_FLAG_PARSE_SPECIAL);
+	api_json_fini(&bytes);
+}
+END_TEST
+
+START_TEST(messages_reach_the_template)
+{
+	struct call_begin begin;
+	struct api_json bytes;
+	call_of(API_CHAT,
+		"{\"messages\": [ {\"role\":\"user\", \"content\":[{\"type\":\"text\",\"text\":\"a\\\"\"},"
+		"{\"text\":\"\\u00e9\\u0000\",\"type\":\"text\"}]}, "
+		"{\"content\":null,\"role\":\"assistant\",\"x\":{\"y\":[1.5]}} ],"
+		"\"add_generation_prompt\":false,\"chat_template_kwargs\":{\"think\": true}}",
+		0, &begin, &bytes);
+	static const char expected[] = "[{\"role\":\"user\",\"content\":\"a\\\"\xc3\xa9\\u0000\"},"
+				       "{\"content\":null,\"role\":\"assistant\",\"x\":{\"y\":[1.5]}}]{\"think\":true}";
+	ck_assert_uint_eq(bytes.n, sizeof expected - 1);
+	ck_assert_mem_eq(bytes.bytes, expected, bytes.n);
+	ck_assert_uint_eq(begin.variables_bytes, strlen("{\"think\":true}"));
+	ck_assert(begin.flags & CALL_FLAG_NO_GENERATION_PROMPT);
+	api_json_fini(&bytes);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("api_request");
+	TCase *tests = tcase_create("all");
+	tcase_set_timeout(tests, 30);
+	tcase_add_loop_test(tests, every_field_takes_what_it_should_and_nothing_else, 0,
+			    sizeof verdicts / sizeof *verdicts);
+	tcase_add_test(tests, no_supported_field_is_untested);
+	tcase_add_loop_test(tests, bodies_are_accepted_or_refused_with_the_field_named, 0,
+			    sizeof bodies / sizeof *bodies);
+	tcase_add_test(tests, deep_nesting_is_refused_without_recursion);
+	tcase_add_test(tests, many_keys_and_prompts_are_bounded);
+	tcase_add_test(tests, a_completion_becomes_a_call);
+	tcase_add_test(tests, defaults_are_openais);
+	tcase_add_test(tests, messages_reach_the_template);
+	suite_add_tcase(suite, tests);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
