@@ -279,7 +279,8 @@ static int open_listeners(struct parent *parent, struct err *err)
 	const struct config *c = &parent->config;
 	int control_fd;
 	int rc = listener_inherit(&parent->unix_fd, &parent->tcp_fd, err);
-	if (!rc && parent->unix_fd < 0)
+	parent->owns_socket = parent->unix_fd < 0; /* systemd's stays in the file system when we go */
+	if (!rc && parent->owns_socket)
 		rc = listener_unix(c->socket, c->socket_mode, c->socket_group, &parent->unix_fd, err);
 	if (!rc && parent->tcp_fd < 0 && *c->listen)
 		rc = listener_tcp(c->listen, &parent->tcp_fd, err);
@@ -336,7 +337,8 @@ static void finish(struct parent *parent)
 {
 	models_close(parent);
 	if (parent->control) {
-		unlink(parent->config.socket);
+		if (parent->owns_socket)
+			unlink(parent->config.socket);
 		unlink(parent->config.control_socket);
 	}
 	control_free(parent->control);

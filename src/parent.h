@@ -56,7 +56,8 @@ struct parent {
 	uint64_t started_ns;
 	uint64_t uid, gid; /* of the children; UINT64_MAX: as the parent */
 
-	int lock_fd, signal_fd, unix_fd, tcp_fd, control_fd;
+	int lock_fd, signal_fd, unix_fd, tcp_fd;
+	bool owns_socket; /* we made the Unix socket's file */
 	struct child loader, front, verifier;
 	uint32_t loading; /* index of the model being loaded */
 	char loader_fault[256], front_fault[256];
