@@ -42,8 +42,9 @@ struct channel {
 	int doorbell_in;  /* eventfd this side waits on (borrowed) */
 	int doorbell_out; /* eventfd that wakes the other side (borrowed) */
 	int side;
-	int dead; /* -EPROTO after the other side wrote nonsense */
+	int dead;        /* -EPROTO after the other side wrote nonsense */
 	uint32_t peeked; /* bytes of the record handed out by channel_read, until channel_next */
+	int unrung;      /* records were written since the last channel_ring */
 };
 
 enum channel_side { CHANNEL_FRONT = 0, CHANNEL_WORKER = 1 };
@@ -58,7 +59,8 @@ struct channel_fds {
 int channel_create(struct channel_fds *out, struct err *err); /* returns owned descriptors, close-on-exec */
 void channel_close(struct channel_fds *fds);                  /* takes -1s */
 
-/* Maps one side. The descriptors stay the caller's. -EINVAL when the memfd is not a channel. */
+/* Maps one side, going on where its indices stand. The descriptors stay the caller's, but have to be open as long as the
+ * channel is used. -EINVAL when the memfd is not a channel. */
 int channel_attach(const struct channel_fds *fds, enum channel_side side, struct channel *out, struct err *err);
 void channel_detach(struct channel *channel);
 
@@ -70,8 +72,9 @@ struct channel_record {
 				writer, so copy before checking */
 };
 
-/* Appends one record made of two parts (either may be empty). 0, -EAGAIN: no room now, -EMSGSIZE, -EPROTO: dead.
- * The record is visible at once; the other side is woken by channel_ring. */
+/* Appends one record made of two parts (either may be empty). 0, -EAGAIN: no room now (the other side rings doorbell_in
+ * once it has made some), -EMSGSIZE, -EINVAL: type UINT32_MAX is taken, -EPROTO: dead. The record is visible at once; the
+ * other side is woken by channel_ring, which does nothing when nothing new was written. */
 int channel_write(struct channel *channel, uint32_t type, uint64_t call, const void *head, uint32_t head_bytes,
 		  const void *body, uint32_t body_bytes);
 /* Free payload bytes for one record right now (0 when none fits). */
