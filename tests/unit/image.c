@@ -1,0 +1,358 @@
+/* Planning an image, and refusing every image that was not planned. */
+#include "src/engine/image.h"
+
+#include <check.h>
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/engine/family.h"
+
+enum { TOKENIZER_BYTES = 1000, TEMPLATE_BYTES = 77 };
+
+static const struct image_config small = {
+	.family = IMAGE_FAMILY_LLAMA,
+	.n_layers = 2,
+	.dim = 64,
+	.n_heads = 4,
+	.n_kv_heads = 2,
+	.head_dim = 16,
+	.ffn_dim = 96,
+	.vocab = 50,
+	.context = 128,
+	.rope_dim = 16,
+	.rope_base = 10000,
+	.norm_eps = 1e-5f,
+	.tied_head = 1,
+};
+
+/* The tensors of a config in the family's order; matrices of the kinds in turn. Returns their number. */
+static uint32_t list_tensors(const struct image_config *config, struct image_tensor *out)
+{
+	const struct family *family = family_get(config->family);
+	uint32_t n = family->n_tensors(config);
+	for (uint32_t i = 0; i < n; i++) {
+		struct family_tensor t;
+		family->tensor(config, i, &t);
+		out[i] = (struct image_tensor){
+			.role = t.role,
+			.layer = t.layer,
+			.kind = t.vector ? PACK_F32 : i % PACK_N_KINDS,
+			.vector = t.vector,
+			.rows = t.rows,
+			.cols = t.cols,
+		};
+	}
+	return n;
+}
+
+struct fixture {
+	unsigned char *image; /* owned, 64-byte aligned */
+	struct image_header header;
+	struct image_tensor *table; /* in the image */
+	uint32_t n;
+};
+
+static void build(struct fixture *f, const struct image_config *config)
+{
+	struct image_tensor tensors[64];
+	struct err err = {""};
+	f->n = list_tensors(config, tensors);
+	ck_assert_msg(image_plan(config, tensors, f->n, TOKENIZER_BYTES, TEMPLATE_BYTES, &f->header, &err) == 0, "%s",
+		      err.text);
+	f->image = aligned_alloc(64, f->header.image_bytes);
+	ck_assert_ptr_nonnull(f->image);
+	memset(f->image, 0, f->header.image_bytes);
+	memcpy(f->image, &f->header, sizeof f->header);
+	f->table = (struct image_tensor *)(void *)(f->image + f->header.tensors_offset);
+	memcpy(f->table, tensors, f->n * sizeof *tensors);
+}
+
+static int check(const struct fixture *f, struct err *err)
+{
+	return image_check(f->image, f->header.image_bytes, err);
+}
+
+static void expect(const struct fixture *f, const char *part)
+{
+	struct err err = {""};
+	ck_assert_int_eq(check(f, &err), -EINVAL);
+	ck_assert_msg(strstr(err.text, part) != NULL, "'%s' isn't in: %s", part, err.text);
+}
+
+START_TEST(accepts_what_it_planned)
+{
+	struct fixture f;
+	struct err err = {""};
+	build(&f, &small);
+	ck_assert_msg(check(&f, &err) == 0, "%s", err.text);
+	uint64_t end = f.header.tensors_offset + f.n * sizeof *f.table;
+	for (uint32_t i = 0; i < f.n; i++) {
+		ck_assert_uint_eq(f.table[i].offset % 64, 0);
+		ck_assert_uint_ge(f.table[i].offset, end);
+		end = f.table[i].offset + f.table[i].bytes;
+	}
+	ck_assert_uint_ge(f.header.tokenizer_offset, end);
+	ck_assert_uint_ge(f.header.template_offset, f.header.tokenizer_offset + TOKENIZER_BYTES);
+	ck_assert_uint_ge(f.header.image_bytes, f.header.template_offset + TEMPLATE_BYTES);
+	ck_assert_uint_eq(f.n, 2 + 2 * 9);
+	free(f.image);
+	struct image_config untied = small;
+	untied.tied_head = 0;
+	build(&f, &untied);
+	ck_assert_uint_eq(f.n, 3 + 2 * 9);
+	ck_assert_msg(check(&f, &err) == 0, "%s", err.text);
+	free(f.image);
+}
+END_TEST
+
+START_TEST(accepts_any_order_of_tensors)
+{
+	struct fixture f;
+	struct err err = {""};
+	struct image_tensor tensors[64], t;
+	build(&f, &small);
+	memcpy(tensors, f.table, f.n * sizeof *tensors);
+	t = tensors[0];
+	tensors[0] = tensors[7];
+	tensors[7] = t;
+	ck_assert_int_eq(image_plan(&small, tensors, f.n, TOKENIZER_BYTES, TEMPLATE_BYTES, &f.header, &err), 0);
+	memcpy(f.image, &f.header, sizeof f.header);
+	memcpy(f.table, tensors, f.n * sizeof *tensors);
+	ck_assert_msg(check(&f, &err) == 0, "%s", err.text);
+	free(f.image);
+}
+END_TEST
+
+/* Where another value may be right, too: the checker can't know. The tokenizer's and the template's lengths may change
+ * within the padding behind them; their own readers check them. */
+static bool may_vary(size_t byte)
+{
+	static const size_t fields[] = {
+		offsetof(struct image_header, config.context),
+		offsetof(struct image_header, config.rope_dim),
+		offsetof(struct image_header, config.rope_base),
+		offsetof(struct image_header, config.norm_eps),
+	};
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+		if (byte >= fields[i] && byte < fields[i] + 4)
+			return true;
+	return byte == offsetof(struct image_header, tokenizer_bytes) ||
+	       byte == offsetof(struct image_header, template_bytes);
+}
+
+START_TEST(refuses_every_flipped_bit)
+{
+	struct fixture f;
+	struct err err;
+	build(&f, &small);
+	size_t n_bytes = f.header.tensors_offset + f.n * sizeof *f.table;
+	for (size_t bit = 0; bit < 8 * n_bytes; bit++) {
+		/* Kinds of the same size, bfloat16 and float16, can be taken for each other. */
+		size_t in_table = bit / 8 - f.header.tensors_offset;
+		bool is_kind = bit / 8 >= f.header.tensors_offset &&
+			       in_table % sizeof *f.table / 4 == offsetof(struct image_tensor, kind) / 4;
+		f.image[bit / 8] ^= (unsigned char)(1u << bit % 8);
+		int rc = check(&f, &err);
+		ck_assert_msg(rc == -EINVAL || (rc == 0 && (may_vary(bit / 8) || is_kind)), "byte %zu bit %zu: %d",
+			      bit / 8, bit % 8, rc);
+		f.image[bit / 8] ^= (unsigned char)(1u << bit % 8);
+	}
+	ck_assert_int_eq(check(&f, &err), 0);
+	free(f.image);
+}
+END_TEST
+
+START_TEST(refuses_every_truncation)
+{
+	struct fixture f;
+	build(&f, &small);
+	for (uint64_t n = 0; n < f.header.image_bytes; n += n < 2000 ? 1 : 997) {
+		/* A copy of exactly n bytes, so that a read past them is seen. */
+		unsigned char *copy = NULL;
+		struct err err;
+		ck_assert_int_eq(posix_memalign((void **)&copy, 64, n ? n : 1), 0);
+		memcpy(copy, f.image, n);
+		ck_assert_int_eq(image_check(copy, n, &err), -EINVAL);
+		free(copy);
+	}
+	struct err err;
+	ck_assert_int_eq(image_check(f.image + 8, f.header.image_bytes - 8, &err), -EINVAL);
+	free(f.image);
+}
+END_TEST
+
+START_TEST(refuses_wrong_tensors)
+{
+	struct fixture f;
+	build(&f, &small);
+	f.table[3].role = f.table[4].role; /* Q twice, no K: of different shapes or the same */
+	expect(&f, "");
+	free(f.image);
+	build(&f, &small);
+	ck_assert_uint_eq(f.table[4].role, IMAGE_ATTN_K);
+	f.table[5].role = IMAGE_ATTN_K;
+	expect(&f, "tensor 5: role 6 in layer 0 is there twice");
+	free(f.image);
+	build(&f, &small);
+	f.table[4].layer = 1;
+	expect(&f, "is there twice");
+	free(f.image);
+	build(&f, &small);
+	f.table[4].layer = 2;
+	expect(&f, "tensor 4: role 6 in layer 2 has no place");
+	free(f.image);
+	build(&f, &small);
+	f.table[0].role = IMAGE_OUTPUT; /* a tied model has none */
+	expect(&f, "tensor 0: role 3 in layer 0 has no place");
+	free(f.image);
+	build(&f, &small);
+	f.table[9].offset = f.table[8].offset;
+	expect(&f, "tensor 9: offset");
+	free(f.image);
+	build(&f, &small);
+	f.table[9].offset += 64;
+	expect(&f, "tensor 9: offset");
+	free(f.image);
+	build(&f, &small);
+	f.table[4].rows *= 2;
+	f.table[4].bytes *= 2;
+	expect(&f, "tensor 4: shape [64][64], expected [32][64]");
+	free(f.image);
+}
+END_TEST
+
+START_TEST(refuses_wrong_lengths)
+{
+	static const uint64_t lengths[] = {0,	       1ull << 31,	1ull << 32, 1ull << 62,	      INT64_MAX,
+					   1ull << 63, UINT64_MAX - 63, UINT64_MAX, UINT64_MAX - 4096};
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+		struct fixture f;
+		struct image_header *header;
+		build(&f, &small);
+		header = (struct image_header *)(void *)f.image;
+		header->image_bytes = lengths[i];
+		expect(&f, "image");
+		header->image_bytes = f.header.image_bytes;
+		header->tokenizer_bytes = lengths[i];
+		expect(&f, "t");
+		header->tokenizer_bytes = TOKENIZER_BYTES;
+		header->template_bytes = lengths[i];
+		expect(&f, i ? "template" : "end");
+		header->template_bytes = TEMPLATE_BYTES;
+		header->tensors_offset = lengths[i];
+		expect(&f, "tensor table");
+		free(f.image);
+	}
+}
+END_TEST
+
+START_TEST(refuses_wrong_hyperparameters)
+{
+	static const struct {
+		size_t at;
+		uint32_t value;
+		const char *key;
+	} wrong[] = {
+		{offsetof(struct image_config, family), 2, "family"},
+		{offsetof(struct image_config, n_layers), 0, "block_count"},
+		{offsetof(struct image_config, n_layers), 1025, "block_count"},
+		{offsetof(struct image_config, n_layers), UINT32_MAX, "block_count"},
+		{offsetof(struct image_config, dim), 0, "embedding_length"},
+		{offsetof(struct image_config, dim), 33, "embedding_length"},
+		{offsetof(struct image_config, dim), 65536 + 32, "embedding_length"},
+		{offsetof(struct image_config, n_heads), 0, "attention.head_count"},
+		{offsetof(struct image_config, n_heads), 3, "attention.head_count"},
+		{offsetof(struct image_config, n_heads), 1u << 31, "attention.head_count"},
+		{offsetof(struct image_config, n_kv_heads), 0, "attention.head_count_kv"},
+		{offsetof(struct image_config, n_kv_heads), 3, "attention.head_count_kv"},
+		{offsetof(struct image_config, n_kv_heads), 8, "attention.head_count_kv"},
+		{offsetof(struct image_config, head_dim), 8, "attention.key_length"},
+		{offsetof(struct image_config, head_dim), 272, "attention.key_length"},
+		{offsetof(struct image_config, ffn_dim), 0, "feed_forward_length"},
+		{offsetof(struct image_config, ffn_dim), 100, "feed_forward_length"},
+		{offsetof(struct image_config, vocab), 0, "vocab_size"},
+		{offsetof(struct image_config, vocab), (1 << 20) + 1, "vocab_size"},
+		{offsetof(struct image_config, context), 0, "context_length"},
+		{offsetof(struct image_config, context), (1 << 24) + 1, "context_length"},
+		{offsetof(struct image_config, rope_dim), 0, "rope.dimension_count"},
+		{offsetof(struct image_config, rope_dim), 15, "rope.dimension_count"},
+		{offsetof(struct image_config, rope_dim), 18, "rope.dimension_count"},
+		{offsetof(struct image_config, rope_base), 0, "rope.freq_base"},
+		{offsetof(struct image_config, rope_base), 0x7fc00000, "rope.freq_base"},
+		{offsetof(struct image_config, rope_base), 0x7f800000, "rope.freq_base"},
+		{offsetof(struct image_config, norm_eps), 0x80000000, "layer_norm_rms_epsilon"},
+		{offsetof(struct image_config, norm_eps), 0xbf800000, "layer_norm_rms_epsilon"},
+		{offsetof(struct image_config, tied_head), 2, "tied_head"},
+		{offsetof(struct image_config, pad), 1, "unused"},
+	};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		struct fixture f;
+		build(&f, &small);
+		memcpy(f.image + offsetof(struct image_header, config) + wrong[i].at, &wrong[i].value, 4);
+		expect(&f, wrong[i].key);
+		free(f.image);
+	}
+}
+END_TEST
+
+START_TEST(plans_without_overflow)
+{
+	struct image_tensor tensors[64];
+	struct image_header header;
+	struct err err;
+	uint32_t n = list_tensors(&small, tensors);
+	ck_assert_int_eq(image_plan(&small, tensors, n, UINT64_MAX - 100, 0, &header, &err), -EOVERFLOW);
+	ck_assert_int_eq(image_plan(&small, tensors, n, 1ull << 62, 1ull << 62, &header, &err), -EOVERFLOW);
+	tensors[0].rows = UINT32_MAX;
+	tensors[0].cols = UINT32_MAX - 31;
+	ck_assert_int_eq(image_plan(&small, tensors, n, 1, 0, &header, &err), -EOVERFLOW);
+	tensors[0].kind = 77;
+	ck_assert_int_eq(image_plan(&small, tensors, n, 1, 0, &header, &err), -EOVERFLOW);
+}
+END_TEST
+
+START_TEST(names_tensors_as_files_do)
+{
+	char name[FAMILY_NAME_BYTES];
+	struct family_tensor t;
+	ck_assert_ptr_null(family_find("llam", 4));
+	ck_assert_ptr_null(family_find("llamas", 6));
+	const struct family *family = family_find("llama", 5);
+	ck_assert_ptr_eq(family, &family_llama);
+	for (uint32_t i = 0; i < family->n_tensors(&small); i++) {
+		family->tensor(&small, i, &t);
+		ck_assert_int_eq(family->find(&small, t.role, t.layer), (int)i);
+	}
+	family->tensor(&small, (uint32_t)family->find(&small, IMAGE_FFN_DOWN, 1), &t);
+	ck_assert_str_eq(family_tensor_name(&t, name), "blk.1.ffn_down.weight");
+	ck_assert_uint_eq(t.rows, 64);
+	ck_assert_uint_eq(t.cols, 96);
+	family->tensor(&small, 0, &t);
+	ck_assert_str_eq(family_tensor_name(&t, name), "token_embd.weight");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("image");
+	TCase *tcase = tcase_create("image");
+	tcase_set_timeout(tcase, 60);
+	tcase_add_test(tcase, accepts_what_it_planned);
+	tcase_add_test(tcase, accepts_any_order_of_tensors);
+	tcase_add_test(tcase, refuses_every_flipped_bit);
+	tcase_add_test(tcase, refuses_every_truncation);
+	tcase_add_test(tcase, refuses_wrong_tensors);
+	tcase_add_test(tcase, refuses_wrong_lengths);
+	tcase_add_test(tcase, refuses_wrong_hyperparameters);
+	tcase_add_test(tcase, plans_without_overflow);
+	tcase_add_test(tcase, names_tensors_as_files_do);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
