@@ -1,0 +1,33 @@
+/* Loading a model: from a file to one published segment on each node asked for. The loader role is this and messages; tests
+ * call it without a process. */
+#ifndef WEIGHTD_LOAD_H
+#define WEIGHTD_LOAD_H
+
+#include "numa/topology.h"
+#include "src/message.h"
+
+struct load_progress {
+	void (*report)(void *context, uint64_t done_bytes, uint64_t total_bytes); /* often: the callee limits its rate */
+	void *context;
+};
+
+struct loaded {
+	uint32_t n;
+	struct message_segment segments[sizeof(((struct message_load *)0)->node) / sizeof(uint16_t)]; /* [n], by node */
+	int fds[sizeof(((struct message_load *)0)->node) / sizeof(uint16_t)]; /* [n] read-only, owned */
+	uint64_t bytes_read; /* asked of the file: never more than its size */
+};
+
+/* Loads the model in the regular file behind `fd` (borrowed). Binds the calling thread to the first node's CPUs. On failure
+ * nothing stays in shared memory, and `err` is one line naming the file, the offset and the field. Codes: -EINVAL (the
+ * order or the file), -ENOTSUP (the file needs what this program lacks), -EIO, -ESTALE (the file was changed meanwhile),
+ * -ENOMEM and -ENOSPC (room on a node), and what segment_create and segment_publish say. */
+int model_load(const struct message_load *order, int fd, const struct load_progress *progress, struct loaded *out,
+	       struct err *err);
+
+/* Closes the descriptors; the segments stay. */
+void loaded_close(struct loaded *loaded);
+/* Removes the segments, too. */
+void loaded_discard(struct loaded *loaded);
+
+#endif

@@ -1,0 +1,494 @@
+/* What is refused here rather than ignored: any tensor that the family doesn't know, and any key that would change the
+ * arithmetic. A model that is computed almost right gives answers nobody can tell from right ones. */
+#include "src/model_gguf.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_BYTES = 128 };
+
+/* "llama.block_count" */
+static const char *key_of(const struct family *family, const char *suffix, char out[KEY_BYTES])
+{
+	snprintf(out, KEY_BYTES, "%s.%s", family->name, suffix);
+	return out;
+}
+
+/* A refusal of what a key says. */
+__attribute__((format(printf, 5, 6))) static int refuse_key(const struct gguf *gguf, const char *key, int code,
+							    struct err *err, const char *format, ...)
+{
+	char what[200];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(what, sizeof what, format, args);
+	va_end(args);
+	const struct gguf_value *value = gguf_find(gguf, key);
+	if (!value) /* a default, or what follows from other keys */
+		return err_set(err, code, "key '%s', absent: %s", key, what);
+	return err_set(err, code, "offset %" PRIu64 ": key '%s': %s", value->offset, key, what);
+}
+
+/* --- hyperparameters -------------------------------------------------------------------------------------------------
+ */
+
+static int find_family(const struct gguf *gguf, const struct family **out, struct err *err)
+{
+	struct gguf_string name;
+	char quoted[GGUF_QUOTE_BYTES];
+	int rc = gguf_get_string(gguf, "general.architecture", &name, err);
+	if (rc)
+		return rc == -ENOENT ? -EINVAL : rc;
+	*out = family_find(name.bytes, name.n_bytes);
+	if (!*out)
+		return refuse_key(gguf, "general.architecture", -ENOTSUP, err, "'%s' is not supported (llama is)",
+				  gguf_quote(&name, quoted));
+	return 0;
+}
+
+/* An integer of the family; where it is absent, *out stays what it was if that isn't 0, else it is missed. */
+static int read_u32(const struct gguf *gguf, const struct family *family, const char *suffix, uint32_t *out,
+		    struct err *err)
+{
+	char key[KEY_BYTES];
+	int rc = gguf_get_u32(gguf, key_of(family, suffix, key), out, err);
+	if (rc == -ENOENT)
+		return *out ? 0 : -EINVAL;
+	return rc;
+}
+
+static int read_f32(const struct gguf *gguf, const struct family *family, const char *suffix, float *out,
+		    struct err *err)
+{
+	char key[KEY_BYTES];
+	int rc = gguf_get_f32(gguf, key_of(family, suffix, key), out, err);
+	if (rc == -ENOENT)
+		return *out != 0 ? 0 : -EINVAL;
+	return rc;
+}
+
+/* Everything but the vocabulary, which the tokenizer's list gives. Defaults are those of the GGUF specification. */
+static int read_config(const struct gguf *gguf, const struct family *family, struct image_config *out, struct err *err)
+{
+	struct image_config c = {.family = family->id, .rope_base = 10000};
+	uint32_t value_length;
+	int rc = read_u32(gguf, family, "block_count", &c.n_layers, err);
+	if (rc == 0)
+		rc = read_u32(gguf, family, "embedding_length", &c.dim, err);
+	if (rc == 0)
+		rc = read_u32(gguf, family, "attention.head_count", &c.n_heads, err);
+	if (rc)
+		return rc;
+	c.n_kv_heads = c.n_heads;
+	c.head_dim = c.n_heads && c.dim % c.n_heads == 0 ? c.dim / c.n_heads : 0;
+	rc = read_u32(gguf, family, "attention.head_count_kv", &c.n_kv_heads, err);
+	if (rc == 0)
+		rc = read_u32(gguf, family, "attention.key_length", &c.head_dim, err);
+	if (rc)
+		return rc;
+	value_length = c.head_dim;
+	c.rope_dim = c.head_dim;
+	rc = read_u32(gguf, family, "attention.value_length", &value_length, err);
+	if (rc == 0 && value_length != c.head_dim)
+		rc = err_set(err, -ENOTSUP, "key '%s.attention.value_length': %u, but keys have %u values",
+			     family->name, value_length, c.head_dim);
+	if (rc == 0)
+		rc = read_u32(gguf, family, "rope.dimension_count", &c.rope_dim, err);
+	if (rc == 0)
+		rc = read_u32(gguf, family, "feed_forward_length", &c.ffn_dim, err);
+	if (rc == 0)
+		rc = read_u32(gguf, family, "context_length", &c.context, err);
+	if (rc == 0)
+		rc = read_f32(gguf, family, "rope.freq_base", &c.rope_base, err);
+	if (rc == 0)
+		rc = read_f32(gguf, family, "attention.layer_norm_rms_epsilon", &c.norm_eps, err);
+	if (rc == 0)
+		*out = c;
+	return rc;
+}
+
+static int check_config(const struct gguf *gguf, const struct model_plan *plan, struct err *err)
+{
+	const char *suffix = "";
+	char key[KEY_BYTES];
+	struct err what;
+	int rc = plan->family->check(&plan->config, &suffix, &what);
+	return rc ? refuse_key(gguf, key_of(plan->family, suffix, key), rc, err, "%.180s", what.text) : 0;
+}
+
+/* --- what would change the arithmetic
+ * ---------------------------------------------------------------------------------- */
+
+/* Keys that must be absent or say that what they are about is off. */
+static const struct {
+	const char *suffix;
+	float off;
+} switches[] = {
+	{"rope.scale_linear", 1},	 {"expert_count", 0},
+	{"expert_used_count", 0},	 {"attention.sliding_window", 0},
+	{"attention.max_alibi_bias", 0}, {"attention.clamp_kqv", 0},
+	{"attention.scale", 0},		 {"attn_logit_softcapping", 0},
+	{"final_logit_softcapping", 0},	 {"logit_scale", 0},
+	{"embedding_scale", 0},		 {"residual_scale", 0},
+};
+
+/* An integer or a float, as a float. */
+static int read_number(const struct gguf *gguf, const char *key, float *out, struct err *err)
+{
+	uint32_t integer;
+	int rc = gguf_get_u32(gguf, key, &integer, NULL);
+	if (rc == 0)
+		*out = (float)integer;
+	return rc == -EINVAL ? gguf_get_f32(gguf, key, out, err) : rc;
+}
+
+static int check_switches(const struct gguf *gguf, const struct family *family, struct err *err)
+{
+	char key[KEY_BYTES];
+	bool causal = true;
+	for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+		float value = switches[i].off;
+		int rc = read_number(gguf, key_of(family, switches[i].suffix, key), &value, err);
+		if (rc && rc != -ENOENT)
+			return rc;
+		if (!(value == switches[i].off))
+			return refuse_key(gguf, key, -ENOTSUP, err, "%g is not supported", (double)value);
+	}
+	int rc = gguf_get_bool(gguf, key_of(family, "attention.causal", key), &causal, err);
+	if (rc && rc != -ENOENT)
+		return rc;
+	return causal ? 0 : refuse_key(gguf, key, -ENOTSUP, err, "attention to later positions is not supported");
+}
+
+/* Any kind of scaled positions. With type "none" the other keys of the group say nothing; a factor of 1 scales nothing.
+ */
+static int check_rope_scaling(const struct gguf *gguf, const struct family *family, struct err *err)
+{
+	char key[KEY_BYTES], prefix[KEY_BYTES], quoted[GGUF_QUOTE_BYTES];
+	struct gguf_string type;
+	float factor = 1;
+	int rc = gguf_get_string(gguf, key_of(family, "rope.scaling.type", key), &type, err);
+	if (rc == 0 && type.n_bytes == 4 && memcmp(type.bytes, "none", 4) == 0)
+		return 0;
+	if (rc == 0)
+		return refuse_key(gguf, key, -ENOTSUP, err, "'%s' is not supported (none is)",
+				  gguf_quote(&type, quoted));
+	if (rc != -ENOENT)
+		return rc;
+	rc = read_number(gguf, key_of(family, "rope.scaling.factor", key), &factor, err);
+	if (rc && rc != -ENOENT)
+		return rc;
+	size_t prefix_bytes = strlen(key_of(family, "rope.scaling.", prefix)), key_bytes = strlen(key);
+	for (uint64_t i = 0; i < gguf->n_pairs; i++) {
+		const struct gguf_pair *pair = &gguf->pairs[i];
+		bool is_factor = pair->key.n_bytes == key_bytes && memcmp(pair->key.bytes, key, key_bytes) == 0;
+		if (pair->key.n_bytes < prefix_bytes || memcmp(pair->key.bytes, prefix, prefix_bytes) != 0)
+			continue;
+		if (!is_factor || !(factor == 1))
+			return err_set(err, -ENOTSUP,
+				       "offset %" PRIu64 ": key '%s': scaled positions are not supported",
+				       pair->value.offset, gguf_quote(&pair->key, quoted));
+	}
+	return 0;
+}
+
+/* One file, with blocks as this program unpacks them. */
+static int check_general(const struct gguf *gguf, struct err *err)
+{
+	uint32_t n_files = 1, quantization = 2;
+	int rc = gguf_get_u32(gguf, "split.count", &n_files, err);
+	if (rc && rc != -ENOENT)
+		return rc;
+	if (n_files > 1)
+		return refuse_key(gguf, "split.count", -ENOTSUP, err,
+				  "the model is spread over %u files; join them first", n_files);
+	rc = gguf_get_u32(gguf, "general.quantization_version", &quantization, err);
+	if (rc && rc != -ENOENT)
+		return rc;
+	if (quantization != 2)
+		return refuse_key(gguf, "general.quantization_version", -ENOTSUP, err, "%u is not supported (2 is)",
+				  quantization);
+	return 0;
+}
+
+/* --- tensors
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static int pack_kind_of(uint32_t type)
+{
+	switch ((enum gguf_tensor_type)type) {
+	case GGUF_TENSOR_F32:
+		return PACK_F32;
+	case GGUF_TENSOR_F16:
+		return PACK_F16;
+	case GGUF_TENSOR_BF16:
+		return PACK_BF16;
+	case GGUF_TENSOR_Q4_0:
+		return PACK_Q4_0;
+	case GGUF_TENSOR_Q4_1:
+		return PACK_Q4_1;
+	case GGUF_TENSOR_Q8_0:
+		return PACK_Q8_0;
+	}
+	return -1;
+}
+
+/* Finds the tensor that the family expects and gives it its role. */
+static int plan_tensor(const struct gguf *gguf, const struct family_tensor *expected, struct model_plan *plan,
+		       struct err *err)
+{
+	char name[FAMILY_NAME_BYTES];
+	const struct gguf_tensor *tensor = gguf_find_tensor(gguf, family_tensor_name(expected, name));
+	if (!tensor)
+		return err_set(err, -EINVAL, "tensor '%s': is missing", name);
+	if (tensor->dim[0] != expected->cols || tensor->dim[1] != expected->rows || tensor->dim[2] != 1 ||
+	    tensor->dim[3] != 1)
+		return err_set(err, -EINVAL,
+			       "offset %" PRIu64 ": tensor '%s', dimensions: %" PRIu64 " x %" PRIu64 " x %" PRIu64
+			       " x %" PRIu64 ", expected %u x %u",
+			       tensor->offset, name, tensor->dim[0], tensor->dim[1], tensor->dim[2], tensor->dim[3],
+			       expected->cols, expected->rows);
+	int kind = pack_kind_of(tensor->type);
+	bool plain = kind == PACK_F32 || kind == PACK_F16 || kind == PACK_BF16;
+	if (kind < 0 || (expected->vector && !plain))
+		return err_set(err, -ENOTSUP,
+			       "offset %" PRIu64 ": tensor '%s', type: %s is not supported here (F32, F16, BF16 are)",
+			       tensor->offset, name, gguf_tensor_type_name(tensor->type));
+	plan->tensors[tensor - gguf->tensors] = (struct image_tensor){
+		.role = expected->role,
+		.layer = expected->layer,
+		.kind = expected->vector ? PACK_F32 : (uint32_t)kind,
+		.vector = expected->vector,
+		.rows = expected->rows,
+		.cols = expected->cols,
+	};
+	return 0;
+}
+
+/* Each expected tensor is found once under its own name, so equal numbers mean that none is left over. */
+static int plan_tensors(const struct gguf *gguf, struct model_plan *plan, struct err *err)
+{
+	uint32_t n = plan->family->n_tensors(&plan->config);
+	if (gguf->n_tensors == 0)
+		return err_set(err, -EINVAL, "offset 8: header, tensor count: 0");
+	plan->tensors = calloc(gguf->n_tensors, sizeof *plan->tensors);
+	if (!plan->tensors)
+		return err_set(err, -ENOMEM, "no memory for %" PRIu64 " tensors", gguf->n_tensors);
+	plan->n_tensors = (uint32_t)gguf->n_tensors; /* at most GGUF_MAX_TENSORS */
+	for (uint32_t i = 0; i < n; i++) {
+		struct family_tensor expected;
+		plan->family->tensor(&plan->config, i, &expected);
+		int rc = plan_tensor(gguf, &expected, plan, err);
+		if (rc)
+			return rc;
+	}
+	for (uint64_t i = 0; i < gguf->n_tensors; i++) {
+		char quoted[GGUF_QUOTE_BYTES];
+		if (plan->tensors[i].role == 0)
+			return err_set(err, -ENOTSUP,
+				       "offset %" PRIu64 ": tensor '%s', name: a %s model has no use for it here",
+				       gguf->tensors[i].offset, gguf_quote(&gguf->tensors[i].name, quoted),
+				       plan->family->name);
+	}
+	return 0;
+}
+
+/* --- tokenizer
+ * --------------------------------------------------------------------------------------------------------- */
+
+static int read_name(const struct gguf *gguf, const char *key, char out[32], struct err *err)
+{
+	struct gguf_string name;
+	char quoted[GGUF_QUOTE_BYTES];
+	int rc = gguf_get_string(gguf, key, &name, err);
+	if (rc)
+		return rc;
+	if (name.n_bytes > 31 || memchr(name.bytes, '\0', name.n_bytes))
+		return refuse_key(gguf, key, -ENOTSUP, err, "'%s' is not supported", gguf_quote(&name, quoted));
+	memcpy(out, name.bytes, name.n_bytes);
+	out[name.n_bytes] = '\0';
+	return 0;
+}
+
+/* The strings of a list as the tokenizer takes them. *out returns owned. */
+static int read_strings(const struct gguf *gguf, const char *key, const struct tokenizer_string **out, uint32_t *n,
+			struct err *err)
+{
+	struct gguf_string *strings;
+	uint64_t n_strings = 0;
+	int rc = gguf_get_strings(gguf, key, &strings, &n_strings, err);
+	if (rc)
+		return rc;
+	/* The header has at most 512 MiB, and every string in it takes 8 bytes, so both fit 32 bits. */
+	struct tokenizer_string *made = calloc(n_strings ? n_strings : 1, sizeof *made);
+	for (uint64_t i = 0; made && i < n_strings; i++)
+		made[i] = (struct tokenizer_string){strings[i].bytes, (uint32_t)strings[i].n_bytes};
+	free(strings);
+	if (!made)
+		return err_set(err, -ENOMEM, "key '%s': no memory for %" PRIu64 " strings", key, n_strings);
+	*out = made;
+	*n = (uint32_t)n_strings;
+	return 0;
+}
+
+static int read_types(const struct gguf *gguf, struct tokenizer_source *tokenizer, struct err *err)
+{
+	int32_t *types;
+	uint64_t n = 0;
+	int rc = gguf_get_i32s(gguf, "tokenizer.ggml.token_type", &types, &n, err);
+	if (rc)
+		return rc == -ENOENT ? 0 : rc;
+	tokenizer->types = types;
+	if (n != tokenizer->n_tokens)
+		return refuse_key(gguf, "tokenizer.ggml.token_type", -EINVAL, err, "%" PRIu64 " types for %u tokens", n,
+				  tokenizer->n_tokens);
+	return 0;
+}
+
+static int read_ids(const struct gguf *gguf, struct tokenizer_source *tokenizer, struct err *err)
+{
+	const struct {
+		const char *key;
+		int64_t *id;
+	} ids[] = {
+		{"tokenizer.ggml.bos_token_id", &tokenizer->bos},
+		{"tokenizer.ggml.eos_token_id", &tokenizer->eos},
+		{"tokenizer.ggml.eot_token_id", &tokenizer->eot},
+		{"tokenizer.ggml.unknown_token_id", &tokenizer->unk},
+		{"tokenizer.ggml.padding_token_id", &tokenizer->pad},
+	};
+	for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+		uint32_t id;
+		int rc = gguf_get_u32(gguf, ids[i].key, &id, err);
+		if (rc && rc != -ENOENT)
+			return rc;
+		*ids[i].id = rc ? -1 : (int64_t)id;
+		if (rc == 0 && id >= tokenizer->n_tokens)
+			return refuse_key(gguf, ids[i].key, -EINVAL, err, "%u, but there are %u tokens", id,
+					  tokenizer->n_tokens);
+	}
+	return 0;
+}
+
+static int read_rules(const struct gguf *gguf, struct tokenizer_source *tokenizer, struct err *err)
+{
+	const struct {
+		const char *key;
+		bool *rule;
+	} rules[] = {
+		{"tokenizer.ggml.add_bos_token", &tokenizer->add_bos},
+		{"tokenizer.ggml.add_eos_token", &tokenizer->add_eos},
+		{"tokenizer.ggml.add_space_prefix", &tokenizer->add_space_prefix},
+	};
+	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+		int rc = gguf_get_bool(gguf, rules[i].key, rules[i].rule, err);
+		if (rc && rc != -ENOENT)
+			return rc;
+	}
+	return 0;
+}
+
+static int plan_tokenizer(const struct gguf *gguf, struct model_plan *plan, struct err *err)
+{
+	struct tokenizer_source *tokenizer = &plan->tokenizer;
+	int rc = read_name(gguf, "tokenizer.ggml.model", plan->tokenizer_model, err);
+	if (rc)
+		return rc == -ENOENT ? -EINVAL : rc;
+	strcpy(plan->tokenizer_pre, "default"); /* what a file without the key means */
+	rc = read_name(gguf, "tokenizer.ggml.pre", plan->tokenizer_pre, err);
+	if (rc && rc != -ENOENT)
+		return rc;
+	tokenizer->model = plan->tokenizer_model;
+	tokenizer->pre = plan->tokenizer_pre;
+	rc = read_strings(gguf, "tokenizer.ggml.tokens", &tokenizer->tokens, &tokenizer->n_tokens, err);
+	if (rc)
+		return rc == -ENOENT ? -EINVAL : rc;
+	rc = read_strings(gguf, "tokenizer.ggml.merges", &tokenizer->merges, &tokenizer->n_merges, err);
+	if (rc == 0 || rc == -ENOENT)
+		rc = read_types(gguf, tokenizer, err);
+	if (rc == 0)
+		rc = read_ids(gguf, tokenizer, err);
+	return rc ? rc : read_rules(gguf, tokenizer, err);
+}
+
+/* The vocabulary is the list of tokens; where the file also gives a number, it is the same. */
+static int plan_vocabulary(const struct gguf *gguf, struct model_plan *plan, struct err *err)
+{
+	char key[KEY_BYTES];
+	uint32_t vocab = plan->tokenizer.n_tokens;
+	int rc = gguf_get_u32(gguf, key_of(plan->family, "vocab_size", key), &vocab, err);
+	if (rc && rc != -ENOENT)
+		return rc;
+	if (vocab != plan->tokenizer.n_tokens)
+		return refuse_key(gguf, key, -EINVAL, err, "%u, but the tokenizer has %u tokens", vocab,
+				  plan->tokenizer.n_tokens);
+	plan->config.vocab = vocab;
+	return 0;
+}
+
+static int plan_template(const struct gguf *gguf, struct model_plan *plan, struct err *err)
+{
+	int rc = gguf_get_string(gguf, "tokenizer.chat_template", &plan->chat_template, err);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+/* --- the whole
+ * --------------------------------------------------------------------------------------------------------- */
+
+/* A model without an output matrix uses its embedding twice. */
+static void plan_head(const struct gguf *gguf, struct model_plan *plan)
+{
+	plan->config.tied_head = gguf_find_tensor(gguf, "output.weight") == NULL;
+}
+
+static int fill(const struct gguf *gguf, struct model_plan *plan, struct err *err)
+{
+	int rc = check_general(gguf, err);
+	if (rc == 0)
+		rc = find_family(gguf, &plan->family, err);
+	if (rc == 0)
+		rc = read_config(gguf, plan->family, &plan->config, err);
+	if (rc == 0)
+		rc = check_switches(gguf, plan->family, err);
+	if (rc == 0)
+		rc = check_rope_scaling(gguf, plan->family, err);
+	if (rc == 0)
+		rc = plan_tokenizer(gguf, plan, err);
+	if (rc == 0)
+		rc = plan_vocabulary(gguf, plan, err);
+	if (rc)
+		return rc;
+	plan_head(gguf, plan);
+	rc = check_config(gguf, plan, err);
+	if (rc == 0)
+		rc = plan_tensors(gguf, plan, err);
+	return rc ? rc : plan_template(gguf, plan, err);
+}
+
+/* Filled aside, so that `out` is left alone on failure; the names then move, and with them the pointers to them. */
+int model_gguf_plan(const struct gguf *gguf, struct model_plan *out, struct err *err)
+{
+	struct model_plan plan = {0};
+	int rc = fill(gguf, &plan, err);
+	if (rc) {
+		model_plan_fini(&plan);
+		return rc;
+	}
+	*out = plan;
+	out->tokenizer.model = out->tokenizer_model;
+	out->tokenizer.pre = out->tokenizer_pre;
+	return 0;
+}
+
+void model_plan_fini(struct model_plan *plan)
+{
+	free(plan->tensors);
+	/* The tokenizer's view of its lists is const; the plan owns them. */
+	free((void *)(uintptr_t)plan->tokenizer.tokens);
+	free((void *)(uintptr_t)plan->tokenizer.types);
+	free((void *)(uintptr_t)plan->tokenizer.merges);
+	*plan = (struct model_plan){0};
+}
