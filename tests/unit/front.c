@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "src/clock.h"
@@ -396,7 +397,7 @@ static void write_after_done(uint64_t call)
 static void write_over_the_ring(uint64_t call)
 {
 	memset(rig.worker[0].memory, 0xFF, 4096); /* the indices of both rings */
-	channel_ring(&rig.worker[0]);
+	ck_assert_int_eq(eventfd_write(rig.fds[0].to_front, 1), 0);
 	(void)call;
 }
 
@@ -558,7 +559,9 @@ START_TEST(without_its_parent_the_front_ends_at_once_whatever_it_does)
 	rig.control = -1;
 	ck_assert_int_eq(rig_wait(&rig), 1);
 	ck_assert_uint_lt(clock_now_ns() - start_ns, 2000000000u);
-	ck_assert(rig_answer(&client).cut);
+	struct rig_answer answer = rig_answer(&client);
+	ck_assert(answer.cut);
+	free(answer.body);
 	rig_close(&client);
 	rig_close(&idle);
 	rig_fini(&rig);

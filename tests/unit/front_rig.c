@@ -16,6 +16,12 @@
 #include "src/log.h"
 #include "src/roles.h"
 
+/* Told apart from the 1 of a sanitizer's exit. */
+enum { STATUS_BASE = 10, STATUS_LEAK = 99 };
+
+/* There in builds with a leak checker only. */
+extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
+
 static void wait_for(int fd, const char *what)
 {
 	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
@@ -51,7 +57,9 @@ void rig_start(struct rig *rig, enum io_backend io, uint32_t max_queue)
 		dup2(pair[1], MESSAGE_FD);
 		close_range(MESSAGE_FD + 1, ~0u, 0);
 		log_init("front", LOG_LEVEL_ERROR);
-		_exit(front_main());
+		int status = front_main();
+		_exit(__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check() ? STATUS_LEAK
+											     : STATUS_BASE + status);
 	}
 	close(pair[1]);
 	rig->control = pair[0];
@@ -81,7 +89,7 @@ int rig_wait(struct rig *rig)
 		pid_t pid = waitpid(rig->pid, &status, WNOHANG);
 		ck_assert_int_ge(pid, 0);
 		if (pid)
-			return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+			return WIFEXITED(status) ? WEXITSTATUS(status) - STATUS_BASE : 128 + WTERMSIG(status);
 		usleep(10000);
 	}
 	kill(rig->pid, SIGKILL);

@@ -23,7 +23,7 @@ struct rig {
 
 /* Starts a front that is ready and knows no worker. */
 void rig_start(struct rig *rig, enum io_backend io, uint32_t max_queue);
-/* Waits for the front's end; returns its exit status, or 128 + signal. */
+/* Waits for the front's end; returns what front_main returned, or another number when it died or memory leaked. */
 int rig_wait(struct rig *rig);
 /* Closes the parent's side, expects the front to end because of it, and cleans up. */
 void rig_stop(struct rig *rig);
