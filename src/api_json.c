@@ -12,8 +12,12 @@ void api_json_fini(struct api_json *json)
 	*json = (struct api_json){0};
 }
 
+enum { KEPT_BYTES = 256 << 10 };
+
 void api_json_reset(struct api_json *json)
 {
+	if (json->capacity > KEPT_BYTES)
+		api_json_fini(json);
 	json->n = 0;
 }
 

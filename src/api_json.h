@@ -17,7 +17,8 @@ struct api_json {
 };
 
 void api_json_fini(struct api_json *json);
-void api_json_reset(struct api_json *json); /* empty again; keeps its memory */
+/* Empty again. Keeps its memory, unless that is more than ordinary answers need. */
+void api_json_reset(struct api_json *json);
 
 void api_json_raw(struct api_json *json, const void *bytes, size_t n_bytes);
 void api_json_text(struct api_json *json, const char *text); /* terminated, as it is */

@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,6 +25,8 @@ enum {
 	ACCEPT_PAUSE_MS = 100, /* when the system has no descriptors or no memory to accept with */
 	DRAIN_S = 30,	       /* calls in flight may take so long to end */
 	DRAIN_LOOK_MS = 20,
+	OTHER_DESCRIPTORS = 1024,  /* channels of workers (three each), listeners, the loop */
+	MMAP_THRESHOLD = 64 << 10, /* bytes; larger blocks go back to the kernel when they are freed */
 };
 
 /* --- listeners
@@ -207,9 +211,34 @@ static int receive_order(struct front *front, struct err *err)
 	return 0;
 }
 
+/* One descriptor per connection: takes what the hard limit gives, and lives with fewer connections if that is too
+ * little. */
+static void make_room_for_connections(struct front *front)
+{
+	struct rlimit limit;
+	rlim_t wanted = (rlim_t)front->order.max_connections + OTHER_DESCRIPTORS;
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
+		return;
+	limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+	if (!setrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur == wanted)
+		return;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	uint32_t fit = limit.rlim_cur > 2 * OTHER_DESCRIPTORS ? (uint32_t)limit.rlim_cur - OTHER_DESCRIPTORS
+							      : (uint32_t)limit.rlim_cur / 2;
+	if (fit < front->order.max_connections) {
+		log_warning(
+			"max_connections is %u, but only %llu descriptors are allowed (RLIMIT_NOFILE): %u connections",
+			front->order.max_connections, (unsigned long long)limit.rlim_cur, fit);
+		front->order.max_connections = fit;
+	}
+}
+
 static int start(struct front *front, struct err *err)
 {
 	struct err warning;
+	/* The C library would raise this by itself when a large block is freed, and keep such blocks from then on: one
+	 * large request would be remembered for ever. */
+	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
 	int rc = receive_order(front, err);
 	if (rc)
 		return rc;
@@ -218,6 +247,7 @@ static int start(struct front *front, struct err *err)
 		return rc;
 	if (idset_count(&front->order.cpus) && bind_thread(&front->order.cpus, &warning))
 		log_warning("not bound to its CPUs: %s", warning.text); /* it serves all the same */
+	make_room_for_connections(front);
 	rc = call_table_init(&front->calls, front->order.max_queue);
 	if (rc)
 		return err_set(err, rc, "no memory for the table of calls");

@@ -64,7 +64,7 @@ void rig_start(struct rig *rig, enum io_backend io, uint32_t max_queue)
 	close(pair[1]);
 	rig->control = pair[0];
 	struct message_serve order = {.io = io,
-				      .max_connections = 64,
+				      .max_connections = RIG_CONNECTIONS,
 				      .max_request_bytes = 8 << 20,
 				      .client_buffer_bytes = 256 << 10,
 				      .max_queue = max_queue,
@@ -74,6 +74,13 @@ void rig_start(struct rig *rig, enum io_backend io, uint32_t max_queue)
 	struct message message;
 	rig_message(rig, &message);
 	ck_assert_uint_eq(message.type, MESSAGE_READY);
+}
+
+void rig_serve(struct rig *rig, enum io_backend io, uint32_t max_queue)
+{
+	rig_start(rig, io, max_queue);
+	rig_state(rig, 0, 0);
+	rig_worker_up(rig, 0, "small");
 }
 
 void rig_message(struct rig *rig, struct message *out)
@@ -423,4 +430,32 @@ struct rig_answer rig_ask(struct rig *rig, const char *method, const char *path,
 	struct rig_answer answer = rig_answer(&client);
 	rig_close(&client);
 	return answer;
+}
+
+void rig_expect(struct rig_answer answer, int status, const char *text)
+{
+	ck_assert_int_eq(answer.status, status);
+	ck_assert_msg(strstr(answer.body, text) != NULL, "'%s' is not in: %s", text, answer.body);
+	ck_assert(!answer.cut);
+	free(answer.body);
+}
+
+void rig_check(struct rig *rig, const char *method, const char *path, const char *body, int status, const char *text)
+{
+	rig_expect(rig_ask(rig, method, path, body), status, text);
+}
+
+void rig_metric(struct rig *rig, const char *line)
+{
+	rig_check(rig, "GET", "/metrics", NULL, 200, line);
+}
+
+uint64_t rig_begin(struct rig *rig, struct rig_client *client, const char *body, unsigned worker)
+{
+	struct call_begin head;
+	char *bytes;
+	rig_request(client, "POST", "/v1/completions", body);
+	uint64_t call = rig_call(rig, worker, &head, &bytes);
+	free(bytes);
+	return call;
 }

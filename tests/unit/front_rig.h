@@ -10,7 +10,7 @@
 #include "src/call.h"
 #include "src/message.h"
 
-enum { RIG_WORKERS = 4, WAIT_S = 20 };
+enum { RIG_WORKERS = 4, RIG_CONNECTIONS = 16, WAIT_S = 20 };
 
 struct rig {
 	pid_t pid;
@@ -23,6 +23,8 @@ struct rig {
 
 /* Starts a front that is ready and knows no worker. */
 void rig_start(struct rig *rig, enum io_backend io, uint32_t max_queue);
+/* The same, and all models are loaded: worker 0 serves "small". */
+void rig_serve(struct rig *rig, enum io_backend io, uint32_t max_queue);
 /* Waits for the front's end; returns what front_main returned, or another number when it died or memory leaked. */
 int rig_wait(struct rig *rig);
 /* Closes the parent's side, expects the front to end because of it, and cleans up. */
@@ -76,5 +78,11 @@ void rig_see(struct rig_client *client, const char *text);
 bool rig_at_end(struct rig_client *client); /* the peer closes without saying more */
 /* Request and answer on a connection of its own; the body is to be freed. */
 struct rig_answer rig_ask(struct rig *rig, const char *method, const char *path, const char *body);
+/* The same, and the answer has this status and holds this text. */
+void rig_check(struct rig *rig, const char *method, const char *path, const char *body, int status, const char *text);
+void rig_expect(struct rig_answer answer, int status, const char *text); /* takes the answer */
+void rig_metric(struct rig *rig, const char *line);			 /* /metrics holds this line */
+/* Sends a completion request and takes the call it makes. */
+uint64_t rig_begin(struct rig *rig, struct rig_client *client, const char *body, unsigned worker);
 
 #endif
