@@ -88,7 +88,7 @@ static const char *overall(struct front *front, const enum fleet_health *health)
 
 void status_health(struct front *front, struct connection *connection, enum front_route route)
 {
-	enum fleet_health health[CONFIG_MODELS_MAX];
+	enum fleet_health health[CONFIG_MODELS_MAX] = {FLEET_OK};
 	struct api_json *out = fresh(front);
 	uint64_t now = clock_now_ns();
 	for (uint32_t i = 0; i < front->fleet.n_models; i++)
