@@ -56,7 +56,8 @@ struct connection_set {
 	void *owner; /* borrows: the caller's, see connection_owner */
 	struct connection *first;
 	unsigned n;
-	struct loop_op tick;
+	bool draining;
+	struct loop_op tick; /* looks at the deadlines of all, while there are any */
 };
 
 void connection_set_init(struct connection_set *set, struct loop *loop, const struct connection_handler *handler,
@@ -64,8 +65,7 @@ void connection_set_init(struct connection_set *set, struct loop *loop, const st
 /* No request after the current answers: idle connections close now, others when their answer has left. A socket opened
  * from now on gets one answer. */
 void connection_set_drain(struct connection_set *set);
-/* Drops every connection (`closed` comes from the loop, `gone` does not). The set may go away once `n` is 0, or after
- * loop_free. */
+/* Drops every connection (`closed` comes from the loop, `gone` does not). The set may go away after loop_free. */
 void connection_set_abort(struct connection_set *set);
 
 /* Takes an accepted socket (closed at the end, also on failure). -ENOMEM. */

@@ -1,0 +1,634 @@
+/* src/front_connection over both loop backends: the test is the client at the other end of a socket pair, and the
+ * handler that answers. */
+#include "src/front_connection.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "src/clock.h"
+#include "src/err.h"
+
+#define MS UINT64_C(1000000)
+#define HOST "Host: x\r\n"
+
+static const enum io_backend backends[] = {IO_URING, IO_EPOLL};
+
+struct rig {
+	struct loop *loop;
+	struct connection_set set;
+	int client;
+	void (*answer)(struct rig *rig, struct connection *connection); /* NULL: the test answers later */
+	struct connection *asking;					/* whose answer is being made */
+	int n_requests, n_refused, n_gone, n_closed;
+	int status; /* of the last refusal */
+	char path[128];
+	size_t body_bytes;
+	/* run_until */
+	struct loop_op look;
+	bool (*enough)(struct rig *rig);
+	uint64_t give_up_ns;
+	/* what the client has read */
+	char *text;
+	size_t n_text, capacity;
+	bool at_end;
+};
+
+/* --- the handler ----------------------------------------------------------------------------------------------------
+ */
+
+static void on_request(struct connection *connection, const struct http_request *request)
+{
+	struct rig *rig = connection_owner(connection);
+	ck_assert_ptr_null(connection_answerer(connection));
+	connection_set_answerer(connection, rig);
+	rig->n_requests++;
+	rig->asking = connection;
+	rig->body_bytes = request->body_bytes;
+	snprintf(rig->path, sizeof rig->path, "%s", request->path);
+	if (rig->answer)
+		rig->answer(rig, connection);
+}
+
+static void on_refused(struct connection *connection, int status, const char *reason)
+{
+	struct rig *rig = connection_owner(connection);
+	ck_assert_str_ne(reason, "");
+	rig->n_refused++;
+	rig->status = status;
+	ck_assert_int_eq(connection_answer(connection, status, "text/plain", "no\n", 3, ""), 0);
+}
+
+static void on_gone(struct connection *connection)
+{
+	struct rig *rig = connection_owner(connection);
+	ck_assert_ptr_eq(connection_answerer(connection), rig);
+	ck_assert_int_eq(connection_write(connection, "x", 1), -EPIPE);
+	connection_abort(connection); /* allowed, and of no effect */
+	rig->n_gone++;
+}
+
+static void on_closed(struct connection *connection)
+{
+	struct rig *rig = connection_owner(connection);
+	rig->n_closed++;
+	rig->asking = NULL;
+}
+
+/* --- the client -----------------------------------------------------------------------------------------------------
+ */
+
+static void rig_init(struct rig *rig, int backend, const struct connection_limits *limits)
+{
+	static const struct connection_handler handler = {on_request, on_refused, on_gone, on_closed};
+	static const struct connection_limits usual = {.max_request_bytes = 100000, .client_buffer_bytes = 50000};
+	int fds[2];
+	struct err err = {""};
+	*rig = (struct rig){.client = -1};
+	ck_assert_msg(loop_new(backends[backend], 16, &rig->loop, &err) == 0, "%s", err.text);
+	connection_set_init(&rig->set, rig->loop, &handler, limits ? limits : &usual, rig);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	ck_assert_int_eq(connection_open(&rig->set, fds[0]), 0);
+	ck_assert_uint_eq(rig->set.n, 1);
+	rig->client = fds[1];
+}
+
+static void rig_fini(struct rig *rig)
+{
+	connection_set_abort(&rig->set);
+	loop_free(rig->loop);
+	ck_assert_uint_eq(rig->set.n, 0);
+	close(rig->client);
+	free(rig->text);
+}
+
+static void say(struct rig *rig, const char *text)
+{
+	ck_assert_int_eq(send(rig->client, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+static void hear(struct rig *rig)
+{
+	for (;;) {
+		if (rig->capacity - rig->n_text < 65537) {
+			rig->capacity = 2 * rig->capacity + 65537;
+			rig->text = realloc(rig->text, rig->capacity);
+		}
+		ssize_t n = recv(rig->client, rig->text + rig->n_text, 65536, MSG_DONTWAIT);
+		rig->at_end |= n == 0 || (n < 0 && errno != EAGAIN);
+		if (n <= 0)
+			break;
+		rig->n_text += (size_t)n;
+	}
+	rig->text[rig->n_text] = '\0';
+}
+
+static void look(struct loop_op *op, int result)
+{
+	struct rig *rig = (struct rig *)((char *)op - offsetof(struct rig, look));
+	(void)result;
+	if (rig->enough(rig) || clock_now_ns() > rig->give_up_ns)
+		loop_stop(rig->loop);
+	else
+		loop_timer(rig->loop, op, MS / 2);
+}
+
+/* Runs the loop until that holds, or for so long. Returns whether it holds. */
+static bool run_until(struct rig *rig, bool (*enough)(struct rig *rig), uint64_t ms)
+{
+	rig->enough = enough;
+	rig->give_up_ns = clock_now_ns() + ms * MS;
+	rig->look.done = look;
+	loop_timer(rig->loop, &rig->look, 0);
+	ck_assert_int_eq(loop_run(rig->loop), 0);
+	return enough(rig);
+}
+
+static bool never(struct rig *rig)
+{
+	(void)rig;
+	return false;
+}
+
+static bool asked(struct rig *rig)
+{
+	return rig->asking != NULL;
+}
+
+static bool heard_end(struct rig *rig)
+{
+	hear(rig);
+	return rig->at_end;
+}
+
+static bool heard_three_answers(struct rig *rig)
+{
+	int n = 0;
+	hear(rig);
+	for (const char *at = rig->text; (at = strstr(at, "HTTP/1.1 200 OK\r\n")); at++)
+		n++;
+	return n == 3 && rig->n_text > 4 && strcmp(rig->text + rig->n_text - 4, "done") == 0;
+}
+
+static bool heard_something(struct rig *rig)
+{
+	hear(rig);
+	return rig->n_text > 0;
+}
+
+static bool closed(struct rig *rig)
+{
+	return rig->n_closed > 0;
+}
+
+/* The body as announced: what follows the first empty line. */
+static const char *body_of(const struct rig *rig)
+{
+	const char *end = strstr(rig->text, "\r\n\r\n");
+	ck_assert_ptr_nonnull(end);
+	return end + 4;
+}
+
+/* --- answers --------------------------------------------------------------------------------------------------------
+ */
+
+static void answer_path(struct rig *rig, struct connection *connection)
+{
+	rig->asking = NULL;
+	ck_assert_int_eq(connection_answer(connection, 200, "text/plain", "done", 4, "X: y\r\n"), 0);
+	ck_assert_int_eq(connection_end(connection), -EPIPE); /* an answer ends once */
+}
+
+START_TEST(pipelined_requests_are_answered_in_turn)
+{
+	struct rig rig;
+	rig_init(&rig, _i, NULL);
+	rig.answer = answer_path;
+	say(&rig, "GET /1 HTTP/1.1\r\n" HOST "\r\nGET /2 HTTP/1.1\r\n" HOST "\r\nGET /3 HTTP/1.1\r\n" HOST "\r\n");
+	ck_assert_msg(run_until(&rig, heard_three_answers, 5000), "%s", rig.text);
+	ck_assert_int_eq(rig.n_requests, 3);
+	ck_assert_str_eq(rig.path, "/3");
+	ck_assert_ptr_nonnull(strstr(rig.text, "Content-Length: 4\r\n"));
+	ck_assert_ptr_nonnull(strstr(rig.text, "\r\nX: y\r\n"));
+	ck_assert_ptr_nonnull(strstr(rig.text, "\r\nDate: "));
+	ck_assert_ptr_nonnull(strstr(rig.text, "\r\nConnection: keep-alive\r\n"));
+	ck_assert(!rig.at_end);
+	ck_assert_int_eq(rig.n_closed, 0);
+	rig_fini(&rig);
+	ck_assert_int_eq(rig.n_gone, 0);
+	ck_assert_int_eq(rig.n_closed, 1);
+}
+END_TEST
+
+START_TEST(the_next_request_waits_for_the_answer)
+{
+	struct rig rig;
+	rig_init(&rig, _i, NULL);
+	say(&rig, "GET /1 HTTP/1.1\r\n" HOST "\r\nGET /2 HTTP/1.1\r\n" HOST "\r\n");
+	ck_assert(run_until(&rig, asked, 5000));
+	run_until(&rig, never, 30);
+	ck_assert_int_eq(rig.n_requests, 1);
+	struct connection *connection = rig.asking;
+	rig.asking = NULL;
+	ck_assert_int_eq(connection_begin(connection, 200, "text/plain", ""), 0);
+	ck_assert_int_eq(connection_write(connection, "part", 4), 0);
+	connection_flush(connection);
+	ck_assert(run_until(&rig, heard_something, 5000));
+	ck_assert_str_eq(body_of(&rig), "4\r\npart\r\n");
+	ck_assert_int_eq(rig.n_requests, 1);
+	ck_assert_int_eq(connection_end(connection), 0);
+	ck_assert_int_eq(rig.n_requests, 1); /* not from within the call */
+	ck_assert(run_until(&rig, asked, 5000));
+	ck_assert_str_eq(rig.path, "/2");
+	rig_fini(&rig);
+}
+END_TEST
+
+static void answer_in_pieces(struct rig *rig, struct connection *connection)
+{
+	rig->asking = NULL;
+	ck_assert_int_eq(connection_begin(connection, 200, "text/plain", ""), 0);
+	ck_assert_int_eq(connection_write(connection, "one", 3), 0);
+	ck_assert_int_eq(connection_write(connection, "", 0), 0);
+	ck_assert_int_eq(connection_write(connection, "twelve bytes", 12), 0);
+	connection_drain(connection);
+	ck_assert_int_eq(connection_end(connection), 0);
+}
+
+static const struct {
+	const char *request, *body, *head;
+} framings[] = {
+	{"GET / HTTP/1.1\r\n" HOST "\r\n", "3\r\none\r\nc\r\ntwelve bytes\r\n0\r\n\r\n",
+	 "Transfer-Encoding: chunked\r\n"},
+	{"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "onetwelve bytes", "Connection: close\r\n"},
+	{"HEAD / HTTP/1.1\r\n" HOST "\r\n", "", "Transfer-Encoding: chunked\r\n"},
+};
+
+START_TEST(an_answer_in_pieces_is_framed_as_the_client_can_read_it)
+{
+	struct rig rig;
+	rig_init(&rig, _i % 2, NULL);
+	rig.answer = answer_in_pieces;
+	say(&rig, framings[_i / 2].request);
+	ck_assert(run_until(&rig, heard_end, 5000));
+	ck_assert_str_eq(body_of(&rig), framings[_i / 2].body);
+	ck_assert_ptr_nonnull(strstr(rig.text, framings[_i / 2].head));
+	close(rig.client);
+	rig.client = -1;
+	ck_assert(run_until(&rig, closed, 5000));
+	ck_assert_int_eq(rig.n_gone, 0);
+	rig_fini(&rig);
+}
+END_TEST
+
+START_TEST(a_head_request_gets_the_length_alone_and_the_connection_goes_on)
+{
+	struct rig rig;
+	rig_init(&rig, _i, NULL);
+	rig.answer = answer_path;
+	say(&rig, "HEAD /1 HTTP/1.1\r\n" HOST "\r\nGET /2 HTTP/1.1\r\n" HOST "\r\n"
+		  "GET /3 HTTP/1.1\r\n" HOST "\r\n");
+	ck_assert_msg(run_until(&rig, heard_three_answers, 5000), "%s", rig.text);
+	ck_assert_ptr_nonnull(strstr(rig.text, "Content-Length: 4\r\n"));
+	ck_assert_int_eq(strncmp(body_of(&rig), "HTTP/1.1 200 OK\r\n", 17), 0);
+	rig_fini(&rig);
+}
+END_TEST
+
+static void answer_body_size(struct rig *rig, struct connection *connection)
+{
+	char words[64];
+	int n = snprintf(words, sizeof words, "%zu", rig->body_bytes);
+	rig->asking = NULL;
+	connection_drain(connection);
+	ck_assert_int_eq(connection_answer(connection, 200, "text/plain", words, (size_t)n, ""), 0);
+}
+
+START_TEST(a_waiting_client_is_invited)
+{
+	struct rig rig;
+	rig_init(&rig, _i, NULL);
+	rig.answer = answer_body_size;
+	say(&rig, "POST / HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+	ck_assert(run_until(&rig, heard_something, 5000));
+	ck_assert_str_eq(rig.text, "HTTP/1.1 100 Continue\r\n\r\n");
+	ck_assert_int_eq(rig.n_requests, 0);
+	say(&rig, "hello");
+	rig.n_text = 0;
+	ck_assert(run_until(&rig, heard_end, 5000));
+	ck_assert_str_eq(body_of(&rig), "5");
+	rig_fini(&rig);
+}
+END_TEST
+
+/* --- clients that leave, or do not read -----------------------------------------------------------------------------
+ */
+
+START_TEST(a_client_that_leaves_is_noticed_once)
+{
+	struct rig rig;
+	rig_init(&rig, _i % 2, NULL);
+	say(&rig, "POST / HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabc");
+	if (_i >= 2) /* with bytes that nobody reads yet */
+		say(&rig, "GET /next HTTP/1.1\r\n" HOST "\r\n");
+	ck_assert(run_until(&rig, asked, 5000));
+	connection_begin(rig.asking, 200, "text/plain", "");
+	connection_write(rig.asking, "a", 1);
+	connection_flush(rig.asking);
+	run_until(&rig, never, 20);
+	ck_assert_int_eq(rig.n_gone, 0);
+	close(rig.client);
+	rig.client = -1;
+	ck_assert(run_until(&rig, closed, 5000));
+	ck_assert_int_eq(rig.n_gone, 1);
+	ck_assert_int_eq(rig.n_closed, 1);
+	ck_assert_int_eq(rig.n_requests, 1);
+	ck_assert_uint_eq(rig.set.n, 0);
+	rig_fini(&rig);
+}
+END_TEST
+
+START_TEST(a_client_that_only_stops_sending_gets_the_answer_that_is_there)
+{
+	struct rig rig;
+	rig_init(&rig, _i, NULL);
+	rig.answer = answer_path;
+	say(&rig, "GET /1 HTTP/1.1\r\n" HOST "\r\n");
+	ck_assert_int_eq(shutdown(rig.client, SHUT_WR), 0);
+	ck_assert(run_until(&rig, heard_end, 5000));
+	ck_assert_str_eq(body_of(&rig), "done");
+	ck_assert_int_eq(rig.n_gone, 0);
+	rig_fini(&rig);
+}
+END_TEST
+
+START_TEST(a_client_that_does_not_read_is_dropped)
+{
+	struct rig rig;
+	rig_init(&rig, _i, NULL);
+	static char piece[1000];
+	say(&rig, "GET / HTTP/1.1\r\n" HOST "\r\n");
+	ck_assert(run_until(&rig, asked, 5000));
+	struct connection *connection = rig.asking;
+	ck_assert_int_eq(connection_begin(connection, 200, "text/plain", ""), 0);
+	int rc = 0, n_writes = 0;
+	for (; rc == 0 && n_writes < 10000; n_writes++) {
+		rc = connection_write(connection, piece, sizeof piece);
+		connection_flush(connection);
+		if (n_writes % 20 == 0)
+			run_until(&rig, never, 2);
+		ck_assert_uint_le(connection_queued(connection), 50000 + 2 * sizeof piece);
+		ck_assert_int_eq(rig.n_gone, 0); /* not before the write that fails */
+	}
+	ck_assert_int_eq(rc, -EPIPE);
+	ck_assert_int_gt(n_writes, 100); /* the socket's buffer took some */
+	ck_assert_int_eq(connection_write(connection, piece, sizeof piece), -EPIPE);
+	ck_assert_int_eq(connection_end(connection), -EPIPE);
+	ck_assert(run_until(&rig, closed, 5000));
+	ck_assert_int_eq(rig.n_gone, 1);
+	ck_assert(heard_end(&rig)); /* and the client can tell: its body has no end */
+	ck_assert_ptr_null(strstr(rig.text, "\r\n0\r\n\r\n"));
+	rig_fini(&rig);
+}
+END_TEST
+
+enum { LARGE = 3000000 };
+
+static void answer_large(struct rig *rig, struct connection *connection)
+{
+	char *body = malloc(LARGE);
+	for (int i = 0; i < LARGE; i++)
+		body[i] = (char)(i * 7 + i / 1000);
+	rig->asking = NULL;
+	connection_drain(connection);
+	ck_assert_int_eq(connection_answer(connection, 200, "text/plain", body, LARGE, ""), 0);
+	free(body);
+}
+
+START_TEST(a_large_answer_leaves_as_the_client_reads)
+{
+	struct rig rig;
+	rig_init(&rig, _i, NULL);
+	rig.answer = answer_large;
+	say(&rig, "GET / HTTP/1.1\r\n" HOST "\r\n");
+	ck_assert(run_until(&rig, heard_end, 20000));
+	const char *body = body_of(&rig);
+	ck_assert_uint_eq(rig.n_text - (size_t)(body - rig.text), LARGE);
+	for (int i = 0; i < LARGE; i++)
+		if (body[i] != (char)(i * 7 + i / 1000))
+			ck_abort_msg("byte %d is wrong", i);
+	ck_assert_int_eq(rig.n_gone, 0);
+	rig_fini(&rig);
+}
+END_TEST
+
+START_TEST(a_refused_client_still_sending_reads_the_refusal)
+{
+	struct rig rig;
+	rig_init(&rig, _i, NULL);
+	say(&rig, "POST / HTTP/1.1\r\n" HOST "Content-Length: 100001\r\n\r\n");
+	static char body[100001];
+	fcntl(rig.client, F_SETFL, O_NONBLOCK);
+	ssize_t n_sent = send(rig.client, body, sizeof body, MSG_NOSIGNAL);
+	ck_assert_int_gt(n_sent, 0);
+	ck_assert(run_until(&rig, heard_end, 5000));
+	ck_assert_int_eq(rig.n_refused, 1);
+	ck_assert_int_eq(rig.status, 413);
+	ck_assert_ptr_nonnull(strstr(rig.text, "HTTP/1.1 413 Content Too Large\r\n"));
+	ck_assert_ptr_nonnull(strstr(rig.text, "Connection: close\r\n"));
+	ck_assert_str_eq(body_of(&rig), "no\n");
+	ck_assert_int_eq(rig.n_closed, 0);
+	ck_assert_int_ge(send(rig.client, body, 1000, MSG_NOSIGNAL), 0); /* it goes on sending, to nobody */
+	close(rig.client);
+	rig.client = -1;
+	ck_assert(run_until(&rig, closed, 1000)); /* as soon as the client has closed */
+	ck_assert_int_eq(rig.n_gone, 0);
+	rig_fini(&rig);
+}
+END_TEST
+
+/* --- time -----------------------------------------------------------------------------------------------------------
+ */
+
+static const struct connection_limits hasty = {.max_request_bytes = 1000,
+					       .client_buffer_bytes = 1000,
+					       .idle_ns = 60 * MS,
+					       .request_ns = 120 * MS,
+					       .stall_ns = 80 * MS};
+
+START_TEST(an_idle_connection_is_closed_without_a_word)
+{
+	struct rig rig;
+	rig_init(&rig, _i, &hasty);
+	rig.answer = answer_path;
+	say(&rig, "GET /1 HTTP/1.1\r\n" HOST "\r\n");
+	uint64_t begin = clock_now_ns();
+	ck_assert(run_until(&rig, heard_end, 5000));
+	ck_assert_uint_ge(clock_now_ns() - begin, 60 * MS);
+	ck_assert_str_eq(body_of(&rig), "done");
+	ck_assert_int_eq(rig.n_closed, 1);
+	rig_fini(&rig);
+}
+END_TEST
+
+START_TEST(a_request_that_drips_in_is_refused)
+{
+	struct rig rig;
+	rig_init(&rig, _i, &hasty);
+	uint64_t begin = clock_now_ns();
+	for (int i = 0; rig.n_refused == 0 && i < 200; i++) {
+		say(&rig, i ? "a" : "GET /");
+		run_until(&rig, never, 10); /* each byte sooner than the idle limit */
+	}
+	ck_assert_uint_ge(clock_now_ns() - begin, 120 * MS);
+	ck_assert_int_eq(rig.status, 408);
+	ck_assert(run_until(&rig, heard_end, 5000));
+	ck_assert_ptr_nonnull(strstr(rig.text, "HTTP/1.1 408 Request Timeout\r\n"));
+	rig_fini(&rig);
+}
+END_TEST
+
+START_TEST(a_client_that_stalls_on_a_complete_answer_is_dropped)
+{
+	struct rig rig;
+	rig_init(&rig, _i, &hasty);
+	rig.answer = answer_large;
+	say(&rig, "GET / HTTP/1.1\r\n" HOST "\r\n");
+	ck_assert(run_until(&rig, closed, 5000));
+	ck_assert_int_eq(rig.n_gone, 0); /* its maker had finished */
+	rig_fini(&rig);
+}
+END_TEST
+
+START_TEST(an_answer_may_take_its_time)
+{
+	struct rig rig;
+	rig_init(&rig, _i, &hasty);
+	say(&rig, "GET / HTTP/1.1\r\n" HOST "\r\n");
+	ck_assert(run_until(&rig, asked, 5000));
+	run_until(&rig, never, 400);
+	ck_assert_int_eq(rig.n_closed + rig.n_gone, 0);
+	connection_drain(rig.asking);
+	ck_assert_int_eq(connection_answer(rig.asking, 200, NULL, "late", 4, ""), 0);
+	ck_assert(run_until(&rig, heard_end, 5000));
+	ck_assert_str_eq(body_of(&rig), "late");
+	rig_fini(&rig);
+}
+END_TEST
+
+/* --- ends that we choose --------------------------------------------------------------------------------------------
+ */
+
+START_TEST(draining_closes_the_idle_and_lets_answers_end)
+{
+	struct rig rig;
+	int idle[2], late[2];
+	char byte;
+	rig_init(&rig, _i, NULL);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, idle), 0);
+	ck_assert_int_eq(connection_open(&rig.set, idle[0]), 0);
+	say(&rig, "GET /1 HTTP/1.1\r\n" HOST "\r\nGET /2 HTTP/1.1\r\n" HOST "\r\n");
+	ck_assert(run_until(&rig, asked, 5000));
+	struct connection *connection = rig.asking;
+	connection_set_drain(&rig.set);
+	ck_assert(run_until(&rig, closed, 5000));
+	ck_assert_int_eq(recv(idle[1], &byte, 1, MSG_DONTWAIT), 0);
+	ck_assert_int_eq(rig.n_closed, 1);
+	ck_assert_int_eq(connection_answer(connection, 200, NULL, "last", 4, ""), 0);
+	ck_assert(run_until(&rig, heard_end, 5000));
+	ck_assert_str_eq(body_of(&rig), "last");
+	ck_assert_ptr_nonnull(strstr(rig.text, "Connection: close\r\n"));
+	ck_assert_int_eq(rig.n_requests, 1); /* the second request stays unread */
+	/* A connection that was accepted while the drain began gets its one answer. */
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, late), 0);
+	ck_assert_int_eq(connection_open(&rig.set, late[0]), 0);
+	close(rig.client);
+	rig.client = late[1];
+	rig.answer = answer_path;
+	rig.n_text = 0;
+	rig.at_end = false;
+	say(&rig, "GET /3 HTTP/1.1\r\n" HOST "\r\n");
+	ck_assert(run_until(&rig, heard_end, 5000));
+	ck_assert_str_eq(body_of(&rig), "done");
+	rig_fini(&rig);
+	ck_assert_int_eq(rig.n_gone, 0);
+	close(idle[1]);
+}
+END_TEST
+
+START_TEST(an_aborted_answer_is_seen_to_be_cut_off)
+{
+	struct rig rig;
+	rig_init(&rig, _i, NULL);
+	say(&rig, "GET / HTTP/1.1\r\n" HOST "\r\n");
+	ck_assert(run_until(&rig, asked, 5000));
+	struct connection *connection = rig.asking;
+	connection_begin(connection, 200, "text/plain", "");
+	connection_write(connection, "half", 4);
+	connection_flush(connection);
+	ck_assert(run_until(&rig, heard_something, 5000));
+	connection_abort(connection);
+	ck_assert_int_eq(rig.n_closed, 0); /* not from within the call */
+	ck_assert_int_eq(connection_write(connection, "x", 1), -EPIPE);
+	ck_assert(run_until(&rig, heard_end, 5000));
+	ck_assert_str_eq(body_of(&rig), "4\r\nhalf\r\n");
+	ck_assert_int_eq(rig.n_gone, 0);
+	ck_assert_int_eq(rig.n_closed, 1);
+	rig_fini(&rig);
+}
+END_TEST
+
+int main(void)
+{
+	struct loop *loop = NULL;
+	struct err err = {""};
+	int first = 0;
+	if (loop_new(IO_URING, 8, &loop, &err) != 0) {
+		printf("io_uring: not tested here: %s\n", err.text);
+		first = 1;
+	}
+	loop_free(loop);
+	Suite *suite = suite_create("front_connection");
+	TCase *tcase = tcase_create("both backends");
+	static const TTest *const *const tests[] = {
+		&pipelined_requests_are_answered_in_turn,
+		&the_next_request_waits_for_the_answer,
+		&a_head_request_gets_the_length_alone_and_the_connection_goes_on,
+		&a_waiting_client_is_invited,
+		&a_client_that_only_stops_sending_gets_the_answer_that_is_there,
+		&a_client_that_does_not_read_is_dropped,
+		&a_large_answer_leaves_as_the_client_reads,
+		&a_refused_client_still_sending_reads_the_refusal,
+		&an_idle_connection_is_closed_without_a_word,
+		&a_request_that_drips_in_is_refused,
+		&a_client_that_stalls_on_a_complete_answer_is_dropped,
+		&an_answer_may_take_its_time,
+		&draining_closes_the_idle_and_lets_answers_end,
+		&an_aborted_answer_is_seen_to_be_cut_off,
+	};
+	for (unsigned i = 0; i < sizeof tests / sizeof tests[0]; i++)
+		tcase_add_loop_test(tcase, *tests[i], first, 2);
+	for (int i = 0; i < 2; i++) {
+		if (i < first)
+			continue;
+		for (int kind = 0; kind < 3; kind++)
+			tcase_add_loop_test(tcase, an_answer_in_pieces_is_framed_as_the_client_can_read_it,
+					    2 * kind + i, 2 * kind + i + 1);
+		for (int kind = 0; kind < 2; kind++)
+			tcase_add_loop_test(tcase, a_client_that_leaves_is_noticed_once, 2 * kind + i,
+					    2 * kind + i + 1);
+	}
+	tcase_set_timeout(tcase, 60);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed == 0 ? 0 : 1;
+}
