@@ -37,7 +37,8 @@ struct tokenizer_source {
 	const struct tokenizer_string *merges; /* [n_merges] "left right" */
 	uint32_t n_merges;
 	int64_t bos, eos, eot, unk, pad; /* -1: none */
-	bool add_bos, add_eos, add_space_prefix;
+	bool add_bos, add_eos;
+	bool add_space_prefix; /* no effect on byte-level BPE, as in llama.cpp */
 };
 
 /* Two steps, so that the table is written once, straight into the segment. Hostile lists (ids out of range, merges of
@@ -46,7 +47,7 @@ struct tokenizer_source {
 int tokenizer_table_bytes(const struct tokenizer_source *source, uint64_t *bytes, struct err *err);
 int tokenizer_table_build(const struct tokenizer_source *source, void *dst, uint64_t bytes, struct err *err);
 
-struct tokenizer; /* opaque, private; reads the table in place */
+struct tokenizer; /* opaque, private, immutable; reads the table in place; several threads may use one at once */
 
 /* Checks the whole table (trusts nothing) and makes the private part. The table must outlive it. Returns owned. */
 int tokenizer_attach(const void *table, uint64_t bytes, struct tokenizer **out, struct err *err);
@@ -58,9 +59,12 @@ struct token_list {
 };
 void token_list_fini(struct token_list *list);
 
-/* Appends the tokens of `text` [n_bytes], any bytes (malformed UTF-8 goes through byte tokens). `add_special`: the
- * model's BOS/EOS rules. `parse_special`: control tokens spelled in the text become their ids; user-defined tokens always
- * do. Time is near linear in n_bytes for any input. -ENOMEM, -E2BIG past `max_tokens`. */
+/* Appends the tokens of `text` [n_bytes], any bytes. `add_special`: the model's BOS/EOS rules. `parse_special`: control
+ * tokens spelled in the text become their ids (leftmost, then longest); user-defined tokens always do. Malformed UTF-8
+ * goes through byte tokens. Many vocabularies lack some bytes: in well-formed text such a byte is left out, as llama.cpp
+ * does; a malformed one becomes U+FFFD. Time is near linear in n_bytes for any input. -ENOMEM; -E2BIG past `max_tokens`
+ * appended or 512 MiB of text; -EIO: the pre-tokenizer ran into its limits, which no text makes it do. On failure the list
+ * is as before. */
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
 		     bool parse_special, size_t max_tokens, struct token_list *out, struct err *err);
 

@@ -157,6 +157,31 @@ START_TEST(no_merge_crosses_a_word)
 }
 END_TEST
 
+/* 's 't 're 've 'm 'll 'd, in lower case: what follows is a word of its own, here without the letter it would merge
+ * with. */
+START_TEST(contractions_are_words)
+{
+	static const char *const contractions[] = {"s", "t", "re", "ve", "m", "ll", "d"};
+	struct fixture f = {0};
+	vocab_init(&f.vocab);
+	uint32_t merged[256];
+	for (uint32_t byte = 0; byte < 128; byte++)
+		merged[byte] = vocab_merge(&f.vocab, byte, 'q');
+	attach(&f);
+	for (size_t i = 0; i < sizeof contractions / sizeof contractions[0]; i++) {
+		char text[8];
+		snprintf(text, sizeof text, "'%sq", contractions[i]);
+		struct token_list list = encode(f.tokenizer, text, strlen(text), false, false);
+		ck_assert_uint_eq(list.n, strlen(text));
+		token_list_fini(&list);
+	}
+	expect(&f, "'Sq", false, false, '\'', merged['S']);
+	expect(&f, "'xq", false, false, '\'', merged['x']);
+	expect(&f, "'lq", false, false, '\'', merged['l']);
+	fini(&f);
+}
+END_TEST
+
 /* U+180E was white space once; PCRE2's \s still takes it for that. */
 START_TEST(mongolian_vowel_separator_is_no_white_space)
 {
@@ -536,6 +561,7 @@ int main(void)
 	tcase_add_test(tcase, equal_ranks_merge_from_the_left);
 	tcase_add_test(tcase, first_of_a_merge_listed_twice_counts);
 	tcase_add_test(tcase, no_merge_crosses_a_word);
+	tcase_add_test(tcase, contractions_are_words);
 	tcase_add_test(tcase, mongolian_vowel_separator_is_no_white_space);
 	tcase_add_loop_test(tcase, random_texts_equal_the_reference, 0, 20);
 	tcase_add_test(tcase, random_bytes_come_back);

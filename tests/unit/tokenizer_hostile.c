@@ -338,6 +338,7 @@ START_TEST(damaged_sections)
 	rejected("merges", some_merge(merges)->merged = header->n_tokens);
 	rejected("special tokens", specials[0] = header->n_tokens);
 	rejected("special tokens", specials[0] = 'a');
+	rejected("without a spelling", starts[specials[0] + 1] = starts[specials[0]]);
 	rejected("out of order", specials[1] = specials[0]);
 	rejected("out of order", specials[0] = specials[header->n_specials - 1]);
 	rejected("special tokens", types[specials[1]] = TOKEN_NORMAL);
