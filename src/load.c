@@ -201,9 +201,9 @@ int model_load(const struct message_load *order, int fd, const struct load_progr
 	int rc = check_order(order, err);
 	if (rc)
 		return rc;
-	rc = topology_load(NULL, &load.topology, &what);
+	rc = plan(&load, fd, &what);
 	if (rc == 0)
-		rc = plan(&load, fd, &what);
+		rc = topology_load(NULL, &load.topology, &what);
 	if (rc == 0)
 		rc = create(&load, &what);
 	if (rc == 0)

@@ -1,5 +1,7 @@
 #include "tests/unit/gguf_builder.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,4 +142,119 @@ void builder_data(struct gguf_builder *b)
 		uint8_t byte = (uint8_t)(state >> 24) & 0xbb;
 		builder_raw(b, &byte, 1, FIELD_BYTES);
 	}
+}
+
+/* --- a whole model ---------------------------------------------------------------------------------------------------
+ */
+
+enum { LLAMA_DIM = 64, LLAMA_LAYERS = 2, LLAMA_TOKENS = 260 };
+
+static bool is_plain(unsigned byte)
+{
+	return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+}
+
+/* GPT-2's printable character for a byte, in UTF-8. */
+static void spell_byte(unsigned byte, char out[4])
+{
+	unsigned character = byte, n_before = 0;
+	for (unsigned i = 0; i < byte; i++)
+		n_before += !is_plain(i);
+	if (!is_plain(byte))
+		character = 0x100 + n_before;
+	if (character < 0x80) {
+		out[0] = (char)character;
+		out[1] = '\0';
+	} else {
+		out[0] = (char)(0xc0 | character >> 6);
+		out[1] = (char)(0x80 | (character & 0x3f));
+		out[2] = '\0';
+	}
+}
+
+static void put_tokenizer(struct gguf_builder *b)
+{
+	builder_string(b, "tokenizer.ggml.model", "gpt2");
+	builder_string(b, "tokenizer.ggml.pre", "smollm");
+	builder_array(b, "tokenizer.ggml.tokens", GGUF_STRING, LLAMA_TOKENS);
+	builder_element(b, "<|endoftext|>");
+	builder_element(b, "<|im_start|>");
+	builder_element(b, "<|im_end|>");
+	for (unsigned byte = 0; byte < 256; byte++) {
+		char spelling[4];
+		spell_byte(byte, spelling);
+		builder_element(b, spelling);
+	}
+	builder_element(b, "he");
+	builder_array(b, "tokenizer.ggml.token_type", GGUF_INT32, LLAMA_TOKENS);
+	for (int i = 0; i < LLAMA_TOKENS; i++)
+		builder_raw(b, &(int32_t){i < 3 ? 3 : 1}, 4, FIELD_BYTES);
+	builder_array(b, "tokenizer.ggml.merges", GGUF_STRING, 1);
+	builder_element(b, "h e");
+	builder_u32(b, "tokenizer.ggml.bos_token_id", 1);
+	builder_u32(b, "tokenizer.ggml.eos_token_id", 2);
+	builder_scalar(b, "tokenizer.ggml.add_bos_token", GGUF_BOOL, &(uint8_t){0}, 1);
+	builder_string(b, "tokenizer.chat_template", "{{ messages[0]['content'] }}");
+}
+
+void builder_llama_keys(struct gguf_builder *b, uint32_t ffn)
+{
+	builder_string(b, "general.architecture", "llama");
+	builder_string(b, "general.name", "made for tests");
+	builder_u32(b, "general.quantization_version", 2);
+	builder_u32(b, "llama.block_count", LLAMA_LAYERS);
+	builder_u32(b, "llama.context_length", 512);
+	builder_u32(b, "llama.embedding_length", LLAMA_DIM);
+	builder_u32(b, "llama.feed_forward_length", ffn);
+	builder_u32(b, "llama.attention.head_count", 4);
+	builder_u32(b, "llama.attention.head_count_kv", 2);
+	builder_f32(b, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+	builder_f32(b, "llama.rope.freq_base", 50000);
+	builder_u32(b, "llama.rope.dimension_count", 16);
+	builder_u32(b, "llama.vocab_size", LLAMA_TOKENS);
+	put_tokenizer(b);
+}
+
+void builder_llama_tensors(struct gguf_builder *b, uint32_t ffn)
+{
+	static const struct {
+		const char *name;
+		uint32_t type[LLAMA_LAYERS];
+		int rows; /* -1: ffn, 0: a vector */
+		int cols;
+	} layer[] = {
+		{"attn_norm", {GGUF_TENSOR_F32, GGUF_TENSOR_F16}, 0, LLAMA_DIM},
+		{"attn_q", {GGUF_TENSOR_Q4_0, GGUF_TENSOR_F16}, LLAMA_DIM, LLAMA_DIM},
+		{"attn_k", {GGUF_TENSOR_Q4_1, GGUF_TENSOR_BF16}, LLAMA_DIM / 2, LLAMA_DIM},
+		{"attn_v", {GGUF_TENSOR_Q8_0, GGUF_TENSOR_F32}, LLAMA_DIM / 2, LLAMA_DIM},
+		{"attn_output", {GGUF_TENSOR_F16, GGUF_TENSOR_Q4_1}, LLAMA_DIM, LLAMA_DIM},
+		{"ffn_norm", {GGUF_TENSOR_BF16, GGUF_TENSOR_F32}, 0, LLAMA_DIM},
+		{"ffn_gate", {GGUF_TENSOR_BF16, GGUF_TENSOR_Q4_0}, -1, LLAMA_DIM},
+		{"ffn_up", {GGUF_TENSOR_F32, GGUF_TENSOR_Q8_0}, -1, LLAMA_DIM},
+		{"ffn_down", {GGUF_TENSOR_Q4_0, GGUF_TENSOR_Q4_1}, LLAMA_DIM, -1},
+	};
+	builder_tensor(b, "output_norm.weight", GGUF_TENSOR_F32, 1, (uint64_t[]){LLAMA_DIM});
+	for (int i = 0; i < LLAMA_LAYERS; i++)
+		for (size_t j = 0; j < sizeof layer / sizeof *layer; j++) {
+			char name[64];
+			uint64_t dim[] = {layer[j].cols < 0 ? ffn : (uint64_t)layer[j].cols,
+					  layer[j].rows < 0 ? ffn : (uint64_t)layer[j].rows};
+			snprintf(name, sizeof name, "blk.%d.%s.weight", i, layer[j].name);
+			builder_tensor(b, name, layer[j].type[i], layer[j].rows ? 2 : 1, dim);
+		}
+	/* Its 260 rows leave four in the last block row. */
+	builder_tensor(b, "token_embd.weight", GGUF_TENSOR_Q8_0, 2, (uint64_t[]){LLAMA_DIM, LLAMA_TOKENS});
+	builder_data(b);
+}
+
+size_t builder_find(const struct gguf_builder *b, const char *key)
+{
+	size_t key_bytes = strlen(key);
+	for (size_t at = 24; at + 12 + key_bytes < b->n; at++) {
+		uint64_t n_bytes;
+		memcpy(&n_bytes, b->bytes + at, sizeof n_bytes);
+		if (n_bytes == key_bytes && memcmp(b->bytes + at + 8, key, key_bytes) == 0)
+			return at + 8 + key_bytes + 4;
+	}
+	abort();
 }

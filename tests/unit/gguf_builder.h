@@ -50,6 +50,14 @@ void builder_data(struct gguf_builder *b);
 /* The bytes of a tensor in its file form. */
 uint64_t builder_tensor_bytes(uint32_t type, uint32_t n_dims, const uint64_t *dim);
 
+/* A whole model of the llama family: its keys, tokenizer and chat template; then, after any keys of the test's own, its
+ * tensors and data. 64 wide, 2 layers, matrices of every type; ffn wide in the middle (a multiple of 32). */
+void builder_llama_keys(struct gguf_builder *b, uint32_t ffn);
+void builder_llama_tensors(struct gguf_builder *b, uint32_t ffn);
+
+/* Where the first value of a key begins (behind its type, for strings and arrays at the length or element type). */
+size_t builder_find(const struct gguf_builder *b, const char *key);
+
 /* Overwrites a field. */
 void builder_poke(struct gguf_builder *b, size_t at, uint64_t value, unsigned width);
 
