@@ -8,10 +8,9 @@
  * Which heads run together changes no head's arithmetic. */
 #include <math.h>
 
+#include "src/kernel/inline.h"
 #include "src/kernel/levels.h"
 #include "src/kernel/vector_avx2.h"
-
-#define ALWAYS_INLINE __attribute__((always_inline)) static inline
 
 enum { HEADS = 2, MAX_HEADS = 32, QUARTERS = 4, QUARTER_TOKENS = KV_PAGE_TOKENS / QUARTERS };
 
@@ -33,22 +32,23 @@ ALWAYS_INLINE void page_sums(int n_heads, const float *q, const uint16_t *k, uin
 {
 	const __m256i upper = _mm256_set1_epi32((int)0xffff0000);
 
-#pragma GCC unroll 2
+	UNROLL
 	for (int h = 0; h < n_heads; h++)
 		sum[h][0] = sum[h][1] = sum[h][2] = sum[h][3] = _mm256_setzero_ps();
-	for (uint32_t d = 0; d < head_dim; d++, k += KV_PAGE_TOKENS)
-#pragma GCC unroll 2
+	for (uint32_t d = 0; d < head_dim; d++, k += KV_PAGE_TOKENS) {
+		UNROLL
 		for (int half = 0; half < 2; half++) {
 			__m256i keys = _mm256_loadu_si256((const __m256i *)(k + 16 * half));
 			__m256 even = _mm256_castsi256_ps(_mm256_slli_epi32(keys, 16));
 			__m256 odd = _mm256_castsi256_ps(_mm256_and_si256(keys, upper));
-#pragma GCC unroll 2
+			UNROLL
 			for (int h = 0; h < n_heads; h++) {
 				__m256 value = _mm256_set1_ps(q[(size_t)h * head_dim + d]);
 				sum[h][2 * half] = _mm256_fmadd_ps(value, even, sum[h][2 * half]);
 				sum[h][2 * half + 1] = _mm256_fmadd_ps(value, odd, sum[h][2 * half + 1]);
 			}
 		}
+	}
 }
 
 /* Even and odd positions of half a page to their order. */
@@ -94,25 +94,28 @@ ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *pa
 {
 	__m256 sum[HEADS][4];
 
-#pragma GCC unroll 2
-	for (int h = 0; h < n_heads; h++)
-#pragma GCC unroll 4
+	UNROLL
+	for (int h = 0; h < n_heads; h++) {
+		UNROLL
 		for (int i = 0; i < n_vectors; i++)
 			sum[h][i] = _mm256_mul_ps(_mm256_loadu_ps(out + (size_t)h * head_dim + 8 * i),
 						  _mm256_set1_ps(part->correction[h]));
-	for (uint32_t t = 0; t < n; t++)
-#pragma GCC unroll 4
+	}
+	for (uint32_t t = 0; t < n; t++) {
+		UNROLL
 		for (int i = 0; i < n_vectors; i++) {
 			__m256 values = f32_avx2(_mm_loadu_si128((const __m128i *)(v + (size_t)t * head_dim + 8 * i)));
-#pragma GCC unroll 2
+			UNROLL
 			for (int h = 0; h < n_heads; h++)
 				sum[h][i] = _mm256_fmadd_ps(_mm256_set1_ps(part->weight[h][t]), values, sum[h][i]);
 		}
-#pragma GCC unroll 2
-	for (int h = 0; h < n_heads; h++)
-#pragma GCC unroll 4
+	}
+	UNROLL
+	for (int h = 0; h < n_heads; h++) {
+		UNROLL
 		for (int i = 0; i < n_vectors; i++)
 			_mm256_storeu_ps(out + (size_t)h * head_dim + 8 * i, sum[h][i]);
+	}
 }
 
 /* One page for heads first .. first + n_heads - 1 (n_heads a constant). */

@@ -9,10 +9,9 @@
  * Which heads run together changes no head's arithmetic. */
 #include <math.h>
 
+#include "src/kernel/inline.h"
 #include "src/kernel/levels.h"
 #include "src/kernel/vector_avx512.h"
-
-#define ALWAYS_INLINE __attribute__((always_inline)) static inline
 
 enum { HEADS = 4, MAX_HEADS = 32 };
 
@@ -35,23 +34,24 @@ ALWAYS_INLINE void page_sums(int n_heads, const float *q, const uint16_t *k, uin
 	const __m512i upper = _mm512_set1_epi32((int)0xffff0000);
 	__m512 sum[HEADS][2][2]; /* [head][dimension's parity][position's parity] */
 
-#pragma GCC unroll 4
+	UNROLL
 	for (int h = 0; h < n_heads; h++)
 		sum[h][0][0] = sum[h][0][1] = sum[h][1][0] = sum[h][1][1] = _mm512_setzero_ps();
-	for (uint32_t d = 0; d < head_dim; d += 2)
-#pragma GCC unroll 2
+	for (uint32_t d = 0; d < head_dim; d += 2) {
+		UNROLL
 		for (uint32_t parity = 0; parity < 2; parity++) {
 			__m512i keys = _mm512_loadu_si512(k + (size_t)(d + parity) * KV_PAGE_TOKENS);
 			__m512 keys_even = _mm512_castsi512_ps(_mm512_slli_epi32(keys, 16));
 			__m512 keys_odd = _mm512_castsi512_ps(_mm512_and_si512(keys, upper));
-#pragma GCC unroll 4
+			UNROLL
 			for (int h = 0; h < n_heads; h++) {
 				__m512 value = _mm512_set1_ps(q[(size_t)h * head_dim + d + parity]);
 				sum[h][parity][0] = _mm512_fmadd_ps(value, keys_even, sum[h][parity][0]);
 				sum[h][parity][1] = _mm512_fmadd_ps(value, keys_odd, sum[h][parity][1]);
 			}
 		}
-#pragma GCC unroll 4
+	}
+	UNROLL
 	for (int h = 0; h < n_heads; h++) {
 		even[h] = _mm512_add_ps(sum[h][0][0], sum[h][1][0]);
 		odd[h] = _mm512_add_ps(sum[h][0][1], sum[h][1][1]);
@@ -88,29 +88,32 @@ ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *pa
 {
 	__m512 sum[HEADS][4];
 
-#pragma GCC unroll 4
-	for (int h = 0; h < n_heads; h++)
-#pragma GCC unroll 4
+	UNROLL
+	for (int h = 0; h < n_heads; h++) {
+		UNROLL
 		for (int i = 0; i < n_vectors; i++)
 			sum[h][i] = _mm512_mul_ps(_mm512_loadu_ps(out + (size_t)h * head_dim + 16 * i),
 						  _mm512_set1_ps(part->correction[h]));
+	}
 	for (uint32_t t = 0; t < n; t++) {
 		__m512 values[4];
-#pragma GCC unroll 4
+		UNROLL
 		for (int i = 0; i < n_vectors; i++)
 			values[i] =
 				f32_avx512(_mm256_loadu_si256((const __m256i *)(v + (size_t)t * head_dim + 16 * i)));
-#pragma GCC unroll 4
-		for (int h = 0; h < n_heads; h++)
-#pragma GCC unroll 4
+		UNROLL
+		for (int h = 0; h < n_heads; h++) {
+			UNROLL
 			for (int i = 0; i < n_vectors; i++)
 				sum[h][i] = _mm512_fmadd_ps(_mm512_set1_ps(part->weight[h][t]), values[i], sum[h][i]);
+		}
 	}
-#pragma GCC unroll 4
-	for (int h = 0; h < n_heads; h++)
-#pragma GCC unroll 4
+	UNROLL
+	for (int h = 0; h < n_heads; h++) {
+		UNROLL
 		for (int i = 0; i < n_vectors; i++)
 			_mm512_storeu_ps(out + (size_t)h * head_dim + 16 * i, sum[h][i]);
+	}
 }
 
 /* One page for heads first .. first + n_heads - 1 (n_heads a constant). */

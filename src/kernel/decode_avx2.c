@@ -1,14 +1,15 @@
 /* Decode products, level avx2: float32 by FMA, straight from the stored groups.
  *
  * The shape of a sum is that of level avx512: per group one chain over the even columns and one over the odd, added,
- * scaled once and added to the row's total. A register holds 8 of the 16 rows. One or two activation rows take both
- * halves of a block row in one pass, for the memory's sake; four take a half at a time, because their eight sums, four
- * totals and the codes fill the 16 registers. No row's arithmetic depends on that. */
+ * scaled once and added to the row's total. A register holds 8 of the 16 rows. Two activation rows share the codes:
+ * eight sums, four totals and a pair of codes are what 16 registers hold. (Four rows with half the block row at a time
+ * fit on paper as well, but made gcc 12 spill and ran at half the speed.) No row's arithmetic depends on its company.
+ */
 #include "src/kernel/group_avx2.h"
 #include "src/kernel/levels.h"
 #include "src/kernel/vector_avx2.h"
 
-enum { WIDEST = 4 };
+enum { WIDEST = 2 };
 
 void prepare_avx2(struct activations *a, const float *x, enum numerics numerics)
 {
@@ -27,32 +28,36 @@ void prepare_avx2(struct activations *a, const float *x, enum numerics numerics)
 	}
 }
 
-/* Halves begin_half .. end_half - 1 of one block row times `n_rows` activation rows from `first` on; all constants. */
-ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, int begin_half, int end_half, const uint8_t *group,
-			    const struct activations *x, uint32_t first, float *y, size_t y_stride, uint32_t rows)
+/* One block row times `n_rows` (a constant, at most WIDEST) activation rows from `first` on. */
+ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, const uint8_t *group, const struct activations *x,
+			    uint32_t first, float *y, size_t y_stride, uint32_t rows)
 {
 	const uint32_t n_groups = x->cols / PACK_GROUP;
 	const size_t group_bytes = pack_group_bytes(kind);
-	const float *values = x->f32 + (size_t)first * x->cols;
+	const float *values[WIDEST]; /* each row's, at the current group */
 	const float *group_sum = x->group_sum + (size_t)first * n_groups;
 	__m256 total[2][WIDEST];
 
-#pragma GCC unroll 2
-	for (int half = begin_half; half < end_half; half++)
-#pragma GCC unroll 4
+	UNROLL
+	for (int r = 0; r < n_rows; r++)
+		values[r] = x->f32 + (size_t)(first + (uint32_t)r) * x->cols;
+	UNROLL
+	for (int half = 0; half < 2; half++) {
+		UNROLL
 		for (int r = 0; r < n_rows; r++)
 			total[half][r] = _mm256_setzero_ps();
-	for (uint32_t g = 0; g < n_groups; g++, group += group_bytes, values += PACK_GROUP) {
+	}
+	for (uint32_t g = 0; g < n_groups; g++, group += group_bytes) {
 		__m256 even[2][WIDEST], odd[2][WIDEST];
 
-#pragma GCC unroll 16
-		for (int pair = 0; pair < GROUP_PAIRS; pair++)
-#pragma GCC unroll 2
-			for (int half = begin_half; half < end_half; half++) {
+		UNROLL
+		for (int pair = 0; pair < GROUP_PAIRS; pair++) {
+			UNROLL
+			for (int half = 0; half < 2; half++) {
 				struct pair_avx2 codes = group_pair_avx2(kind, group, pair, half);
-#pragma GCC unroll 4
+				UNROLL
 				for (int r = 0; r < n_rows; r++) {
-					const float *at = values + (size_t)r * x->cols + 2 * pair;
+					const float *at = values[r] + 2 * pair;
 					__m256 into_even = pair ? even[half][r] : _mm256_setzero_ps();
 					__m256 into_odd = pair ? odd[half][r] : _mm256_setzero_ps();
 
@@ -60,27 +65,32 @@ ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, int begin_half, int
 					odd[half][r] = _mm256_fmadd_ps(codes.odd, _mm256_set1_ps(at[1]), into_odd);
 				}
 			}
-#pragma GCC unroll 2
-		for (int half = begin_half; half < end_half; half++)
-#pragma GCC unroll 4
+		}
+		UNROLL
+		for (int half = 0; half < 2; half++) {
+			UNROLL
 			for (int r = 0; r < n_rows; r++) {
 				__m256 both = _mm256_add_ps(even[half][r], odd[half][r]), *into = &total[half][r];
 
 				*into = group_has_scale(kind)
 						? _mm256_fmadd_ps(both, group_scale_avx2(kind, group, half), *into)
 						: _mm256_add_ps(both, *into);
+				if (half == 1)
+					values[r] += PACK_GROUP;
 				if (kind == PACK_Q4_1)
 					*into = _mm256_fmadd_ps(_mm256_set1_ps(group_sum[(size_t)r * n_groups + g]),
 								group_minimum_avx2(group, half), *into);
 			}
+		}
 	}
-#pragma GCC unroll 2
-	for (int half = begin_half; half < end_half; half++)
-#pragma GCC unroll 4
+	UNROLL
+	for (int half = 0; half < 2; half++) {
+		UNROLL
 		for (int r = 0; r < n_rows; r++)
 			if (rows > (uint32_t)half * HALF_ROWS)
 				_mm256_maskstore_ps(y + (first + (uint32_t)r) * y_stride + half * HALF_ROWS,
 						    lanes_avx2(rows - (uint32_t)half * HALF_ROWS), total[half][r]);
+	}
 }
 
 ALWAYS_INLINE void product(enum pack_kind kind, const struct matrix *w, uint32_t begin, uint32_t end,
@@ -94,17 +104,10 @@ ALWAYS_INLINE void product(enum pack_kind kind, const struct matrix *w, uint32_t
 		float *out = y + block * PACK_ROWS;
 		uint32_t first = 0, left = x->n_rows;
 
-		for (; left >= 4; left -= 4, first += 4) {
-			multiply(kind, 4, 0, 1, group, x, first, out, y_stride, rows);
-			multiply(kind, 4, 1, 2, group, x, first, out, y_stride, rows);
-		}
-		if (left >= 2) {
-			multiply(kind, 2, 0, 2, group, x, first, out, y_stride, rows);
-			left -= 2;
-			first += 2;
-		}
+		for (; left >= 2; left -= 2, first += 2)
+			multiply(kind, 2, group, x, first, out, y_stride, rows);
 		if (left >= 1)
-			multiply(kind, 1, 0, 2, group, x, first, out, y_stride, rows);
+			multiply(kind, 1, group, x, first, out, y_stride, rows);
 	}
 }
 

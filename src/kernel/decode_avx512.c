@@ -42,36 +42,38 @@ ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, const uint8_t *grou
 {
 	const uint32_t n_groups = x->cols / PACK_GROUP;
 	const size_t group_bytes = pack_group_bytes(kind);
-	const uint16_t *bf16 = x->bf16 + (size_t)first * x->cols;
+	const uint16_t *bf16[WIDEST]; /* each row's, at the current group */
 	const float *group_sum = x->group_sum + (size_t)first * n_groups;
 	const __m512i table = nibble_table_avx512(kind == PACK_Q4_0 ? -8 : 0);
 	__m512 total[WIDEST];
 
-#pragma GCC unroll 8
-	for (int r = 0; r < n_rows; r++)
+	UNROLL
+	for (int r = 0; r < n_rows; r++) {
+		bf16[r] = x->bf16 + (size_t)(first + (uint32_t)r) * x->cols;
 		total[r] = _mm512_setzero_ps();
+	}
 	for (uint32_t g = 0; g < n_groups; g++, group += group_bytes) {
 		__m512 sum[2][WIDEST];
 
-#pragma GCC unroll 16
+		UNROLL
 		for (int pair = 0; pair < GROUP_PAIRS; pair++) {
 			__m512bh codes = (__m512bh)group_pair_avx512(kind, group, pair, table);
-#pragma GCC unroll 8
+			UNROLL
 			for (int r = 0; r < n_rows; r++) {
-				const uint16_t *at = bf16 + (size_t)r * x->cols + g * PACK_GROUP + 2 * pair;
 				__m512 *into = &sum[pair % 2][r];
 				__m512i both;
 				int32_t bits;
 
-				__builtin_memcpy(&bits, at, sizeof bits);
+				__builtin_memcpy(&bits, bf16[r] + 2 * pair, sizeof bits);
 				both = _mm512_set1_epi32(bits);
 				*into = _mm512_dpbf16_ps(pair < 2 ? _mm512_setzero_ps() : *into, codes, (__m512bh)both);
 			}
 		}
-#pragma GCC unroll 8
+		UNROLL
 		for (int r = 0; r < n_rows; r++) {
 			__m512 both = _mm512_add_ps(sum[0][r], sum[1][r]);
 
+			bf16[r] += PACK_GROUP;
 			if (group_has_scale(kind))
 				total[r] = _mm512_fmadd_ps(both, group_scale_avx512(kind, group), total[r]);
 			else
@@ -81,7 +83,7 @@ ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, const uint8_t *grou
 							   group_minimum_avx512(group), total[r]);
 		}
 	}
-#pragma GCC unroll 8
+	UNROLL
 	for (int r = 0; r < n_rows; r++)
 		_mm512_mask_storeu_ps(y + (first + (uint32_t)r) * y_stride, lanes, total[r]);
 }

@@ -7,7 +7,7 @@ ALWAYS_INLINE void expand_group(enum pack_kind kind, const uint8_t *group, int h
 	__m256 scale = group_has_scale(kind) ? group_scale_avx2(kind, group, half) : _mm256_setzero_ps();
 	__m256 minimum = kind == PACK_Q4_1 ? group_minimum_avx2(group, half) : _mm256_setzero_ps();
 
-#pragma GCC unroll 16
+	UNROLL
 	for (int pair = 0; pair < GROUP_PAIRS; pair++) {
 		struct pair_avx2 codes = group_pair_avx2(kind, group, pair, half);
 		float *at = out + 2 * n * (size_t)pair + (size_t)half * HALF_ROWS;

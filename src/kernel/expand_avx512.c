@@ -9,7 +9,7 @@ ALWAYS_INLINE void expand_group(enum pack_kind kind, const uint8_t *group, __m51
 	__m512 scale = group_has_scale(kind) ? group_scale_avx512(kind, group) : _mm512_setzero_ps();
 	__m512 minimum = kind == PACK_Q4_1 ? group_minimum_avx512(group) : _mm512_setzero_ps();
 
-#pragma GCC unroll 16
+	UNROLL
 	for (int pair = 0; pair < GROUP_PAIRS; pair++) {
 		__m512i codes = group_pair_avx512(kind, group, pair, table);
 

@@ -8,9 +8,10 @@
  * left to right whatever its height. So a row gives the same bits alone and in any company.
  *
  * The tile makes the ukernels independent of C's stride and of the number of outputs: a ukernel is needed per number of
- * columns (A's stride is compiled in) and height, a dozen for a model. It costs two passes over 256 bytes for every
- * 2 * 64 * 2048 operations. Heights are 4, 8, 16 and 32: a tail runs at the next height up, over rows that are readable
- * but do not matter, and leaves them in the tile. All ukernels add to the tile, which starts at zero or with C.
+ * columns (A's stride is compiled in) and height, 16 for a model of two widths: 20 KiB of code each. The tile costs two
+ * passes over 256 bytes for every 2 * 64 * 2048 operations. Heights are the multiples of 4 up to 32, at all of which
+ * the ukernel runs at full speed: a tail takes the next height up, over rows that are readable but do not matter, and
+ * leaves them in the tile. All ukernels add to the tile, which starts at zero or with C.
  *
  * Rejected: oneDNN's matmul primitive (allocates, locks, brings its own threads), its `transform` (a second pass over
  * what expand_slab can write in order at once), a ukernel with C's own stride (one per matrix, and none for a caller
@@ -28,12 +29,17 @@
 
 enum {
 	TILE_ROWS = 32,
-	N_HEIGHTS = 4,
+	HEIGHT_STEP = 4,
+	N_HEIGHTS = TILE_ROWS / HEIGHT_STEP,
 	SLAB_BYTES = 256 * 1024, /* of an expanded panel: a quarter of the smallest L2 among CPUs of the avx512 level */
 	SCRATCH_ALIGN = 64,
 };
 
-static const uint32_t heights[N_HEIGHTS] = {4, 8, 16, TILE_ROWS};
+/* Rows of ukernel `i`. */
+static uint32_t height_of(uint32_t i)
+{
+	return (i + 1) * HEIGHT_STEP;
+}
 
 /* How matrices of one width are multiplied: n_slabs - 1 slabs of slab_cols columns, then one of last_cols. */
 struct shape {
@@ -134,15 +140,15 @@ static int ukernel_new(struct gemm *gemm, uint32_t height, uint32_t k, uint32_t 
 
 static int shape_make_ukernels(struct gemm *gemm, struct shape *shape, struct err *err)
 {
-	for (int i = 0; i < N_HEIGHTS; i++) {
-		int rc = ukernel_new(gemm, heights[i], shape->last_cols, shape->cols, &shape->last[i], err);
+	for (uint32_t i = 0; i < N_HEIGHTS; i++) {
+		int rc = ukernel_new(gemm, height_of(i), shape->last_cols, shape->cols, &shape->last[i], err);
 		if (rc < 0)
 			return rc;
 		if (shape->n_slabs == 1 || shape->slab_cols == shape->last_cols) {
 			shape->slab[i] = shape->last[i];
 			continue;
 		}
-		rc = ukernel_new(gemm, heights[i], shape->slab_cols, shape->cols, &shape->slab[i], err);
+		rc = ukernel_new(gemm, height_of(i), shape->slab_cols, shape->cols, &shape->slab[i], err);
 		if (rc < 0)
 			return rc;
 	}
@@ -229,7 +235,7 @@ void gemm_free(struct gemm *gemm)
 		return;
 	for (uint32_t s = 0; s < gemm->n_shapes; s++) {
 		struct shape *shape = &gemm->shapes[s];
-		for (int i = 0; i < N_HEIGHTS; i++) {
+		for (uint32_t i = 0; i < N_HEIGHTS; i++) {
 			if (shape->slab[i] != shape->last[i])
 				dnnl_brgemm_destroy(shape->slab[i]);
 			dnnl_brgemm_destroy(shape->last[i]);
@@ -287,14 +293,6 @@ static void multiply_ukernel(dnnl_brgemm_t ukernel, const void *a, const void *p
 	(void)status;
 }
 
-static int smallest_height(uint32_t n_rows)
-{
-	int i = 0;
-	while (heights[i] < n_rows)
-		i++;
-	return i;
-}
-
 /* What one slab adds to all rows of C. */
 struct step {
 	const struct gemm *gemm;
@@ -318,18 +316,18 @@ static void step_run(const struct step *step, uint32_t m)
 
 	for (uint32_t row = 0; row < m; row += TILE_ROWS) {
 		uint32_t n_rows = m - row < TILE_ROWS ? m - row : TILE_ROWS;
-		int height = smallest_height(n_rows);
+		uint32_t ukernel = (n_rows - 1) / HEIGHT_STEP;
 		const void *a = step->a + row * a_row_bytes;
 		float *c = step->c + row * step->c_stride;
 
-		memset(step->tile, 0, heights[height] * GEMM_PANEL_ROWS * sizeof(float));
+		memset(step->tile, 0, height_of(ukernel) * GEMM_PANEL_ROWS * sizeof(float));
 		for (uint32_t i = 0; i < n_rows && !step->first; i++)
 			memcpy(step->tile + i * GEMM_PANEL_ROWS, c + i * step->c_stride, c_row_bytes);
 		if (step->gemm->level == CPU_LEVEL_REF)
 			multiply_ref(step->gemm->numerics, a, step->a_stride, n_rows, step->panel, step->n_columns,
 				     step->k, step->tile);
 		else
-			multiply_ukernel(step->ukernels[height], a, step->panel, step->tile, step->library_scratch);
+			multiply_ukernel(step->ukernels[ukernel], a, step->panel, step->tile, step->library_scratch);
 		for (uint32_t i = 0; i < n_rows; i++)
 			memcpy(c + i * step->c_stride, step->tile + i * GEMM_PANEL_ROWS, c_row_bytes);
 	}

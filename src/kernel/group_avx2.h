@@ -6,9 +6,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "src/kernel/inline.h"
 #include "src/kernel/pack.h"
-
-#define ALWAYS_INLINE __attribute__((always_inline)) static inline
 
 enum { GROUP_PAIRS = PACK_GROUP / 2, HALF_ROWS = PACK_ROWS / 2 };
 
@@ -27,9 +26,10 @@ ALWAYS_INLINE __m256 signed_field(__m256i words, int lowest, int n_bits)
 	return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(words, 32 - n_bits - lowest), 32 - n_bits));
 }
 
-ALWAYS_INLINE __m256 nibble(__m256i words, int lowest)
+/* The same, unsigned. Two shifts, because a mask would hold a register where they are all taken. */
+ALWAYS_INLINE __m256 unsigned_field(__m256i words, int lowest, int n_bits)
 {
-	return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(words, lowest), _mm256_set1_epi32(15)));
+	return _mm256_cvtepi32_ps(_mm256_srli_epi32(_mm256_slli_epi32(words, 32 - n_bits - lowest), 32 - n_bits));
 }
 
 /* float16 pairs of 8 rows. Converted four rows at a time, then sorted into columns: shuffle_ps works on 128-bit lanes
@@ -72,7 +72,8 @@ ALWAYS_INLINE struct pair_avx2 group_pair_avx2(enum pack_kind kind, const uint8_
 					  signed_field(words, pair % 4 * 4 + 16, 4)};
 	case PACK_Q4_1:
 		words = load_avx2(group + 64 * (pair / 4));
-		return (struct pair_avx2){nibble(words, pair % 4 * 4), nibble(words, pair % 4 * 4 + 16)};
+		return (struct pair_avx2){unsigned_field(words, pair % 4 * 4, 4),
+					  unsigned_field(words, pair % 4 * 4 + 16, 4)};
 	case PACK_N_KINDS:
 		break;
 	}

@@ -6,9 +6,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "src/kernel/inline.h"
 #include "src/kernel/pack.h"
-
-#define ALWAYS_INLINE __attribute__((always_inline)) static inline
 
 enum { GROUP_PAIRS = PACK_GROUP / 2 };
 
