@@ -191,7 +191,7 @@ static const struct api_field table[] = {
 
 	{"seed",                  CP,  0,  read_seed, -0x1p63, 0x1p64, 0, NULL},
 	{"temperature",           CP,  0,  read_f32, 0, 2, AT(temperature), NULL},
-	{"top_p",                 CP,  0,  read_f32, 1e-6, 1, AT(top_p), NULL}, /* none at all is no distribution */
+	{"top_p",                 CP,  0,  read_f32, 0, 1, AT(top_p), NULL},
 	{"min_p",                 CP,  0,  read_f32, 0, 1, AT(min_p), NULL},
 	{"top_k",                 CP,  0,  read_u32, 0, NO_UPPER, AT(top_k), NULL},
 	{"presence_penalty",      CP,  0,  read_f32, -2, 2, AT(presence_penalty), NULL},

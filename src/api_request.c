@@ -1,5 +1,6 @@
 #include "src/api_request.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -154,8 +155,9 @@ void api_request_call(const struct api_request *request, uint32_t index, struct 
 		.max_tokens = request->max_tokens,
 		.n_logprobs = request->n_logprobs,
 		.temperature = request->temperature,
-		.top_p = request->top_p,
-		.min_p = fminf(request->min_p, nextafterf(1, 0)), /* 1 and nearly 1: only the most probable token is left */
+		/* 0 and nearly 0, 1 and nearly 1: either way only the most probable token is left. */
+		.top_p = fmaxf(request->top_p, FLT_MIN),
+		.min_p = fminf(request->min_p, nextafterf(1, 0)),
 		.presence_penalty = request->presence_penalty,
 		.frequency_penalty = request->frequency_penalty,
 		.repeat_penalty = request->repeat_penalty,

@@ -51,7 +51,7 @@ static const struct verdict {
 	{API_COMPLETION, "forced_token_ids", "---------+---+"},
 	{API_COMPLETION, "seed", "++++++-------+"},
 	{API_COMPLETION, "temperature", "-++----+-----+"},
-	{API_COMPLETION, "top_p", "--+----+-----+"},
+	{API_COMPLETION, "top_p", "-++----+-----+"},
 	{API_COMPLETION, "min_p", "-++----+-----+"},
 	{API_COMPLETION, "top_k", "-+++---------+"},
 	{API_COMPLETION, "presence_penalty", "+++----+-----+"},
@@ -339,7 +339,7 @@ START_TEST(a_completion_becomes_a_call)
 	call_of(API_COMPLETION,
 		"{\"prompt\":[\"one\",\"t\\u0000o\"],\"stop\":[\"##\",\"\\n\"],\"forced_token_ids\":[7,258],\"seed\":-"
 		"1,"
-		"\"max_tokens\":5,\"temperature\":0,\"top_p\":0.25,\"min_p\":1,\"top_k\":40,\"logprobs\":3,\"echo\":true,"
+		"\"max_tokens\":5,\"temperature\":0,\"top_p\":0,\"min_p\":1,\"top_k\":40,\"logprobs\":3,\"echo\":true,"
 		"\"ignore_eos\":true,\"return_token_ids\":true,\"presence_penalty\":0.5,\"frequency_penalty\":-0.5,"
 		"\"repeat_penalty\":1.5}",
 		1, &begin, &bytes);
@@ -351,7 +351,7 @@ START_TEST(a_completion_becomes_a_call)
 	ck_assert_uint_eq(begin.n_logprobs, 3);
 	ck_assert(begin.temperature == 0 && begin.presence_penalty == 0.5f && begin.frequency_penalty == -0.5f);
 	ck_assert(begin.repeat_penalty == 1.5f && begin.top_k == 40);
-	ck_assert(begin.top_p == 0.25f && begin.min_p < 1 && begin.min_p > 0.999f);
+	ck_assert(begin.top_p > 0 && begin.top_p < 1e-30f && begin.min_p < 1 && begin.min_p > 0.999f);
 	static const char expected[] = "t\0o##\0\n\0\7\0\0\0\2\1\0\0";
 	ck_assert_uint_eq(begin.n_stops, 2);
 	ck_assert_uint_eq(bytes.n, sizeof expected - 1);
