@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "src/err.h"
+#include "tests/unit/refuse.h"
 
 static const enum io_backend backends[] = {IO_URING, IO_EPOLL};
 
@@ -441,6 +442,28 @@ START_TEST(more_completions_than_the_queue_holds)
 }
 END_TEST
 
+START_TEST(without_io_uring_auto_is_epoll_and_uring_an_error)
+{
+	struct loop *loop = NULL;
+	struct err err = {""};
+	ck_assert_int_eq(refuse_call(SYS_io_uring_setup, EPERM), 0);
+	ck_assert_int_eq(loop_new(IO_URING, 8, &loop, &err), -EPERM);
+	ck_assert_ptr_nonnull(strstr(err.text, "io_uring"));
+	ck_assert_int_eq(loop_new(IO_AUTO, 8, &loop, &err), 0);
+	ck_assert_int_eq(loop_backend(loop), IO_EPOLL);
+	loop_free(loop);
+}
+END_TEST
+
+START_TEST(auto_is_io_uring_where_it_works)
+{
+	struct loop *loop = NULL;
+	ck_assert_int_eq(loop_new(IO_AUTO, 8, &loop, NULL), 0);
+	ck_assert_int_eq(loop_backend(loop), IO_URING);
+	loop_free(loop);
+}
+END_TEST
+
 int main(void)
 {
 	struct loop *loop = NULL;
@@ -470,6 +493,8 @@ int main(void)
 	};
 	for (unsigned i = 0; i < sizeof tests / sizeof tests[0]; i++)
 		tcase_add_loop_test(tcase, *tests[i], first, 2);
+	tcase_add_test(tcase, without_io_uring_auto_is_epoll_and_uring_an_error);
+	tcase_add_loop_test(tcase, auto_is_io_uring_where_it_works, first, 1);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);

@@ -3,6 +3,7 @@
 #include "io/loop.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "src/err.h"
+#include "tests/unit/refuse.h"
 
 static const enum io_backend backends[] = {IO_URING, IO_EPOLL};
 
@@ -137,10 +139,10 @@ static void client_received(struct loop_op *op, int n)
 	}
 }
 
-START_TEST(echo)
+static void run_echo(int backend)
 {
 	/* 4 entries for 16 clients: the submission queue is full most of the time. */
-	struct echo_test test = {.loop = new_loop(_i, _i == 0 ? 4 : 64)};
+	struct echo_test test = {.loop = new_loop(backend, backend == 0 ? 4 : 64)};
 	test.clients = calloc(ECHO_CLIENTS, sizeof *test.clients);
 	test.servers = calloc(ECHO_CLIENTS, sizeof *test.servers);
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -168,6 +170,24 @@ START_TEST(echo)
 	close(test.listener);
 	free(test.clients);
 	free(test.servers);
+}
+
+START_TEST(echo)
+{
+	run_echo(_i);
+}
+END_TEST
+
+START_TEST(io_uring_needs_no_socket_calls)
+{
+	static const unsigned calls[] = {SYS_accept, SYS_accept4, SYS_recvfrom,	   SYS_recvmsg,
+					 SYS_sendto, SYS_sendmsg, SYS_epoll_wait,  SYS_epoll_pwait,
+					 SYS_poll,   SYS_ppoll,	  SYS_epoll_pwait2};
+	for (unsigned i = 0; i < sizeof calls / sizeof calls[0]; i++)
+		ck_assert_int_eq(refuse_call(calls[i], ENOSYS), 0);
+	ck_assert_int_eq(accept(-1, NULL, NULL), -1);
+	ck_assert_int_eq(errno, ENOSYS);
+	run_echo(_i);
 }
 END_TEST
 
@@ -244,6 +264,7 @@ int main(void)
 	Suite *suite = suite_create("loop_echo");
 	TCase *tcase = tcase_create("both backends");
 	tcase_add_loop_test(tcase, echo, first, 2);
+	tcase_add_loop_test(tcase, io_uring_needs_no_socket_calls, first, 1);
 	tcase_add_loop_test(tcase, a_full_socket_takes_bytes_as_the_peer_reads, first, 2);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
