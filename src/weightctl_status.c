@@ -97,8 +97,11 @@ static void print_copies(yyjson_val *models)
 			number_cell(table, copy, "absent");
 			number_cell(table, copy, "unknown");
 			text_cell(table, copy, "placement");
-			table_cell(table, "%s ago",
-				   table_duration((double)number_of(copy, "checked_ms_ago") / 1000, ago));
+			uint64_t ms = number_of(copy, "checked_ms_ago");
+			if (ms < 1000)
+				table_cell(table, "now");
+			else
+				table_cell(table, "%s ago", table_duration((double)ms / 1000, ago));
 			text_cell(table, copy, "segment");
 		}
 	}

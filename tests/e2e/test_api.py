@@ -1,5 +1,6 @@
 """The HTTP API on the real model."""
 import concurrent.futures
+import http.client
 import json
 import re
 import socket
@@ -141,7 +142,7 @@ WRONG = [
     ({"prompt": PROMPT, "max_tokens": -1}, "max_tokens"), ({"prompt": PROMPT, "max_tokens": 1.5}, "max_tokens"),
     ({"prompt": PROMPT, "max_tokens": "8"}, "max_tokens"), ({"prompt": PROMPT, "max_tokens": 2**63}, "max_tokens"),
     ({"prompt": PROMPT, "temperature": -0.1}, "temperature"), ({"prompt": PROMPT, "temperature": 1e308}, "temperature"),
-    ({"prompt": PROMPT, "top_p": 0}, "top_p"), ({"prompt": PROMPT, "logprobs": 21}, "logprobs"),
+    ({"prompt": PROMPT, "top_p": 1.5}, "top_p"), ({"prompt": PROMPT, "logprobs": 21}, "logprobs"),
     ({"prompt": PROMPT, "stop": ["x"] * 17}, "stop"), ({"prompt": PROMPT, "stop": [""]}, "stop"), ({"prompt": PROMPT, "n": 2}, "n"),
     ({"prompt": PROMPT, "seed": "a"}, "seed"), ({"prompt": [2**31]}, None), ({"prompt": [-1]}, "prompt"), ({"prompt": 5}, "prompt"),
     ({"prompt": []}, "prompt"), ({}, "prompt"), ({"prompt": PROMPT, "logit_bias": {"1": 5}}, "logit_bias"),
@@ -236,7 +237,6 @@ def test_loopback_tcp_on_both_backends(start, tiny, io):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     daemon = start({"tiny": tiny}, {"listen": f"127.0.0.1:{port}", "io": io})
-    import http.client
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     for _ in range(3):  # kept alive
         connection.request("POST", "/v1/completions", json.dumps({"prompt": "a", "max_tokens": 3}))

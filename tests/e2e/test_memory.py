@@ -1,4 +1,5 @@
 """One copy of the weights whatever maps them, and call memory that goes back."""
+import concurrent.futures
 import os
 import subprocess
 import sys
@@ -57,16 +58,19 @@ def test_a_thousand_calls_leave_private_memory_flat(start, model):
     def private():
         return sum(weightd.smaps_rollup(pid)["RssAnon"] + weightd.smaps_rollup(pid)["VmPTE"] for pid in daemon.worker_pids())
 
-    before = private()
-    peak_before = sum(worker["arena_peak_bytes"] for worker in daemon.status()["workers"])
-    for i in range(1000):
-        body = {"prompt": "word " * (1 + i * 7 % 60), "max_tokens": 1 + i % 3, "temperature": 0.7, "seed": i, "logprobs": i % 2 * 5}
+    def call(i):
+        body = {"prompt": "word " * (1 + i * 7 % 40), "max_tokens": 1 + i % 2, "temperature": 0.7, "seed": i, "logprobs": i % 2 * 5}
         if i % 100 == 50:
             assert daemon.http.post("/v1/completions", {**body, "max_tokens": -1}).status == 400
         elif i % 2:
             daemon.http.post("/v1/completions", body).ok()
         else:
-            list(daemon.http.stream("/v1/completions", body))
+            assert list(daemon.http.stream("/v1/completions", body))
+
+    before = private()
+    peak_before = sum(worker["arena_peak_bytes"] for worker in daemon.status()["workers"])
+    with concurrent.futures.ThreadPoolExecutor(8) as clients:
+        list(clients.map(call, range(1000)))
     daemon.wait_for(lambda: private() <= before + (2 << 20), "back within 2 MB of the level right after ready", 10)
     status = daemon.status()
     assert sum(worker["arena_peak_bytes"] for worker in status["workers"]) > peak_before
