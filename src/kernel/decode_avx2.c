@@ -72,7 +72,7 @@ ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, const uint8_t *grou
 			for (int r = 0; r < n_rows; r++) {
 				__m256 both = _mm256_add_ps(even[half][r], odd[half][r]), *into = &total[half][r];
 
-				*into = group_has_scale(kind)
+				*into = unpack_has_scale(kind)
 						? _mm256_fmadd_ps(both, group_scale_avx2(kind, group, half), *into)
 						: _mm256_add_ps(both, *into);
 				if (half == 1)

@@ -74,7 +74,7 @@ ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, const uint8_t *grou
 			__m512 both = _mm512_add_ps(sum[0][r], sum[1][r]);
 
 			bf16[r] += PACK_GROUP;
-			if (group_has_scale(kind))
+			if (unpack_has_scale(kind))
 				total[r] = _mm512_fmadd_ps(both, group_scale_avx512(kind, group), total[r]);
 			else
 				total[r] = _mm512_add_ps(both, total[r]);

@@ -4,7 +4,7 @@
 
 ALWAYS_INLINE void expand_group(enum pack_kind kind, const uint8_t *group, int half, float *out, size_t n)
 {
-	__m256 scale = group_has_scale(kind) ? group_scale_avx2(kind, group, half) : _mm256_setzero_ps();
+	__m256 scale = unpack_has_scale(kind) ? group_scale_avx2(kind, group, half) : _mm256_setzero_ps();
 	__m256 minimum = kind == PACK_Q4_1 ? group_minimum_avx2(group, half) : _mm256_setzero_ps();
 
 	UNROLL
@@ -12,7 +12,7 @@ ALWAYS_INLINE void expand_group(enum pack_kind kind, const uint8_t *group, int h
 		struct pair_avx2 codes = group_pair_avx2(kind, group, pair, half);
 		float *at = out + 2 * n * (size_t)pair + (size_t)half * HALF_ROWS;
 
-		if (group_has_scale(kind)) {
+		if (unpack_has_scale(kind)) {
 			codes.even = _mm256_fmadd_ps(codes.even, scale, minimum);
 			codes.odd = _mm256_fmadd_ps(codes.odd, scale, minimum);
 		}

@@ -6,14 +6,14 @@
 ALWAYS_INLINE void expand_group(enum pack_kind kind, const uint8_t *group, __m512i table, uint16_t *out, size_t n)
 {
 	const __m512i upper = _mm512_set1_epi32((int)0xffff0000);
-	__m512 scale = group_has_scale(kind) ? group_scale_avx512(kind, group) : _mm512_setzero_ps();
+	__m512 scale = unpack_has_scale(kind) ? group_scale_avx512(kind, group) : _mm512_setzero_ps();
 	__m512 minimum = kind == PACK_Q4_1 ? group_minimum_avx512(group) : _mm512_setzero_ps();
 
 	UNROLL
 	for (int pair = 0; pair < GROUP_PAIRS; pair++) {
 		__m512i codes = group_pair_avx512(kind, group, pair, table);
 
-		if (group_has_scale(kind)) {
+		if (unpack_has_scale(kind)) {
 			__m512 even = _mm512_castsi512_ps(_mm512_slli_epi32(codes, 16));
 			__m512 odd = _mm512_castsi512_ps(_mm512_and_si512(codes, upper));
 

@@ -32,7 +32,7 @@ enum {
 	HEIGHT_STEP = 4,
 	N_HEIGHTS = TILE_ROWS / HEIGHT_STEP,
 	SLAB_BYTES = 256 * 1024, /* of an expanded panel: a quarter of the smallest L2 among CPUs of the avx512 level */
-	SCRATCH_ALIGN = 64,
+	ALIGNMENT = 64,		 /* of scratch and of each part of it */
 };
 
 /* Rows of ukernel `i`. */
@@ -249,7 +249,7 @@ void gemm_free(struct gemm *gemm)
 
 size_t gemm_scratch_bytes(const struct gemm *gemm)
 {
-	return gemm->panel_bytes + TILE_BYTES + gemm->library_bytes + SCRATCH_ALIGN;
+	return gemm->panel_bytes + TILE_BYTES + (gemm->library_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 uint32_t gemm_n_panels(const struct matrix *w)

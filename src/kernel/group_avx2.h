@@ -8,6 +8,7 @@
 
 #include "src/kernel/inline.h"
 #include "src/kernel/pack.h"
+#include "src/kernel/unpack.h"
 
 enum { GROUP_PAIRS = PACK_GROUP / 2, HALF_ROWS = PACK_ROWS / 2 };
 
@@ -78,11 +79,6 @@ ALWAYS_INLINE struct pair_avx2 group_pair_avx2(enum pack_kind kind, const uint8_
 		break;
 	}
 	return (struct pair_avx2){_mm256_setzero_ps(), _mm256_setzero_ps()};
-}
-
-ALWAYS_INLINE int group_has_scale(enum pack_kind kind)
-{
-	return kind == PACK_Q8_0 || kind == PACK_Q4_0 || kind == PACK_Q4_1;
 }
 
 /* The 8 rows' scales, for kinds that have them. */

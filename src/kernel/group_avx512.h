@@ -8,6 +8,7 @@
 
 #include "src/kernel/inline.h"
 #include "src/kernel/pack.h"
+#include "src/kernel/unpack.h"
 
 enum { GROUP_PAIRS = PACK_GROUP / 2 };
 
@@ -74,11 +75,6 @@ ALWAYS_INLINE __m512i group_pair_avx512(enum pack_kind kind, const uint8_t *grou
 		break;
 	}
 	return _mm512_setzero_si512();
-}
-
-ALWAYS_INLINE int group_has_scale(enum pack_kind kind)
-{
-	return kind == PACK_Q8_0 || kind == PACK_Q4_0 || kind == PACK_Q4_1;
 }
 
 /* The 16 rows' scales, for kinds that have them. */

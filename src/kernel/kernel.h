@@ -5,7 +5,8 @@
  *
  * Numerics. With NUMERICS_BF16 both operands of every weight product are rounded to bfloat16 where the hardware
  * multiplies bfloat16, and sums are float32. With NUMERICS_F32 nothing is rounded. `ref` serves both, `avx2` only F32,
- * `avx512` only BF16 (kernels_numerics says which a level takes by default).
+ * `avx512` only BF16 (kernels_numerics says which a level takes by default). Conversions to bfloat16 agree bit for bit
+ * between levels; products by the hardware treat denormal operands as zero.
  *
  * Order of sums. A row's result depends on the row, the matrix and the phase (decode or prefill) alone: never on how
  * many rows are computed together, on which block rows a thread takes, or on the thread count. Tests hold each level to

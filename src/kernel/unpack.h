@@ -15,6 +15,12 @@ struct unpacked {
 	float minimum;
 };
 
+/* Whether codes of this kind are small integers with a scale for each row and group. */
+static inline int unpack_has_scale(enum pack_kind kind)
+{
+	return kind == PACK_Q8_0 || kind == PACK_Q4_0 || kind == PACK_Q4_1;
+}
+
 static inline const uint8_t *unpack_block_row_at(const struct matrix *w, uint32_t block_row)
 {
 	return (const uint8_t *)w->data + block_row * pack_block_row_bytes(w->kind, w->cols);

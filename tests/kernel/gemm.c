@@ -135,7 +135,8 @@ static void test_kind(const struct subject *subject, enum pack_kind kind)
 		run.scratch = guarded_new(scratch_bytes);
 		test_values(&run, &w[i], 1);
 		test_values(&run, &w[i], 35);
-		if (kind == PACK_Q4_1 && subject->level != CPU_LEVEL_REF)
+		if (kind == PACK_Q4_1 &&
+		    (subject->level != CPU_LEVEL_REF || w[i].cols <= 64)) /* plain loops take long */
 			test_order(&run, &w[i]);
 		expect(guarded_intact(run.scratch, scratch_bytes), "gemm wrote beside its scratch");
 		guarded_free(run.scratch);
