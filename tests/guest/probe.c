@@ -1,10 +1,11 @@
-/* Looks at shared memory with nothing of weightd in between: the kernel's own calls and no library of ours, so that a mistake
- * in numa/placement.c cannot hide itself.
+/* Looks at shared memory with nothing of weightd in between: the kernel's own calls and no library of ours, so that a
+ * mistake in numa/placement.c cannot hide itself.
  *
  *   probe pages FILE NODE          maps FILE, touches every page, asks for each page's node; prints
  *                                  "pages P on N elsewhere E absent A"
- *   probe plant FILE PAGE NODE     moves one page of FILE (as root, whoever else maps it) to NODE; prints where it is now
- *   probe cpus PID                 for each thread of PID: "ALLOWED LAST", the CPUs it may use and the one it last ran on
+ *   probe plant FILE PAGE NODE     moves one page of FILE (as root, whoever else maps it) to NODE; prints where it is
+ * now probe cpus PID                 for each thread of PID: "ALLOWED LAST", the CPUs it may use and the one it last
+ * ran on
  */
 #include <dirent.h>
 #include <fcntl.h>
