@@ -33,6 +33,7 @@
 #define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
 #endif
 
+/* The reserve is for what comes with a segment: page tables, the maker's buffers, the kernel's own watermarks. */
 enum { STEP_BYTES = 64 << 20, RESERVE_BYTES = 32 << 20 };
 
 static int total_bytes(uint64_t payload_bytes, uint64_t *out)
@@ -97,7 +98,7 @@ static int check_room(const struct segment_spec *spec, uint64_t bytes, struct er
 		return err_set(err, -ENOMEM, "node %u has %llu MiB free, %llu MiB more are needed for its copy of %s",
 			       spec->node, (unsigned long long)node_free >> 20, (unsigned long long)bytes >> 20,
 			       spec->model);
-	if (!cgroup_memory_room(NULL, &group_room, NULL) && group_room < bytes)
+	if (!cgroup_memory_room(NULL, &group_room, NULL) && group_room < bytes + RESERVE_BYTES)
 		return err_set(
 			err, -ENOMEM,
 			"the control group has %llu MiB left, %llu MiB more are needed for node %u's copy of %s (raise "
