@@ -80,14 +80,24 @@ static int start_team(struct worker *w, struct err *err)
 	return team_new(w->n_threads, (int)w->order.spin, start_thread, w, &w->team, err);
 }
 
-static int attach_model(struct worker *w, int segment_fd, struct err *err)
+/* Maps the weights and locks them. Before privileges go, because root's may be what allows the locking. Pages that may be
+ * swapped out are not what was promised; but a limit may forbid it, and then status says so. */
+static int attach_weights(struct worker *w, int segment_fd, struct err *err)
 {
 	int rc = segment_attach(segment_fd, &w->segment, err);
+	close(segment_fd);
 	if (rc)
 		return rc;
-	close(segment_fd);
+	w->locked = w->order.lock_memory && !mlock(w->segment.base, w->segment.total_bytes);
+	if (w->order.lock_memory && !w->locked)
+		log_info("weights are not locked: mlock: %s (RLIMIT_MEMLOCK)", strerror(errno));
+	return 0;
+}
+
+static int open_model(struct worker *w, struct err *err)
+{
 	const char *image = (const char *)w->segment.base + SEGMENT_HEADER_BYTES;
-	rc = model_open(image, w->segment.header->payload_bytes, &w->model, err);
+	int rc = model_open(image, w->segment.header->payload_bytes, &w->model, err);
 	if (rc)
 		return rc;
 	rc = tokenizer_attach(w->model.tokenizer, w->model.tokenizer_bytes, &w->tokenizer, err);
@@ -172,20 +182,12 @@ static int make_engine(struct worker *w, struct err *err)
 	return scheduler_new(&scheduler, &w->scheduler, err);
 }
 
-/* Pages of a copy that may be swapped out, or whose reader must fault them in again, are not what was promised; but the
- * limit may forbid locking, and then status says so. */
-static void lock_weights(struct worker *w)
-{
-	w->locked = w->order.lock_memory && !mlock(w->segment.base, w->segment.total_bytes);
-	if (w->order.lock_memory && !w->locked)
-		log_info("weights are not locked: mlock: %s (RLIMIT_MEMLOCK)", strerror(errno));
-	w->counters->locked = w->locked;
-}
-
 static int start(struct worker *w, struct err *err)
 {
 	int segment_fd;
 	int rc = receive_order(w, &segment_fd, err);
+	if (!rc)
+		rc = attach_weights(w, segment_fd, err);
 	if (!rc)
 		rc = privilege_drop(w->order.uid, w->order.gid, err);
 	if (!rc)
@@ -197,10 +199,10 @@ static int start(struct worker *w, struct err *err)
 	if (rc)
 		return rc;
 	w->counters = channel_counters(&w->channel);
-	rc = attach_model(w, segment_fd, err);
+	w->counters->locked = w->locked;
+	rc = open_model(w, err);
 	if (rc)
 		return rc;
-	lock_weights(w);
 	rc = make_engine(w, err);
 	if (rc)
 		return rc;
