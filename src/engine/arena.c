@@ -54,8 +54,8 @@ void *arena_alloc(struct arena *arena, size_t n_bytes)
 	if (n_bytes > arena->reserved_bytes)
 		return NULL;
 	n_bytes = round_up(n_bytes);
-	/* Giving this span back may need one more hole: make room now, where failing is still allowed. */
-	if (arena->n_holes + 1 >= arena->holes_capacity) {
+	/* Giving spans back must not fail, so the table has room for all the holes they can leave before they are taken. */
+	if (arena->n_spans + 2 > arena->holes_capacity) {
 		struct arena_hole *more = realloc(arena->holes, 2 * (size_t)arena->holes_capacity * sizeof *more);
 		if (!more)
 			return NULL;
@@ -71,6 +71,7 @@ void *arena_alloc(struct arena *arena, size_t n_bytes)
 		hole->n_bytes -= n_bytes;
 		if (!hole->n_bytes)
 			remove_hole(arena, i);
+		arena->n_spans++;
 		arena->bytes += n_bytes;
 		if (arena->bytes > arena->peak_bytes)
 			arena->peak_bytes = arena->bytes;
@@ -88,6 +89,7 @@ void arena_release(struct arena *arena, void *span, size_t n_bytes)
 	assert(offset + n_bytes <= arena->reserved_bytes && arena->bytes >= n_bytes);
 	madvise(span, n_bytes, MADV_DONTNEED);
 	arena->bytes -= n_bytes;
+	arena->n_spans--;
 	uint32_t at = 0;
 	while (at < arena->n_holes && arena->holes[at].offset < offset)
 		at++;

@@ -18,6 +18,7 @@ struct arena {
 	size_t bytes, peak_bytes; /* handed out now, and at most so far */
 	struct arena_hole *holes; /* free spans, sorted by offset, [n_holes] */
 	uint32_t n_holes, holes_capacity;
+	uint32_t n_spans; /* handed out now: at most n_spans + 1 holes lie between and around them */
 };
 
 struct arena_hole {

@@ -75,6 +75,23 @@ START_TEST(random_use_never_overlaps_and_ends_in_one_hole)
 }
 END_TEST
 
+START_TEST(every_other_of_many_spans_can_be_given_back)
+{
+	enum { N = 1000 };
+	static char *span[N];
+	struct arena a;
+	ck_assert_int_eq(arena_init(&a, (N + 1) * 4096, NULL), 0);
+	for (int i = 0; i < N; i++)
+		span[i] = arena_alloc(&a, 4096);
+	for (int odd = 0; odd < 2; odd++)
+		for (int i = odd; i < N; i += 2)
+			arena_release(&a, span[i], 4096);
+	ck_assert_uint_eq(a.n_holes, 1);
+	ck_assert_uint_eq(a.n_spans, 0);
+	arena_fini(&a);
+}
+END_TEST
+
 START_TEST(kv_promises_are_kept_and_refused)
 {
 	struct arena a;
@@ -111,6 +128,7 @@ int main(void)
 	TCase *tc = tcase_create("arena and kv");
 	tcase_add_test(tc, spans_are_zeroed_and_given_back_to_the_kernel);
 	tcase_add_test(tc, random_use_never_overlaps_and_ends_in_one_hole);
+	tcase_add_test(tc, every_other_of_many_spans_can_be_given_back);
 	tcase_add_test(tc, kv_promises_are_kept_and_refused);
 	suite_add_tcase(suite, tc);
 	SRunner *runner = srunner_create(suite);
