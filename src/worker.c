@@ -289,8 +289,8 @@ static int turn(struct worker *w, struct pollfd fds[2], int *idle_ms)
 	int rc = worker_calls_receive(&w->calls);
 	if (rc)
 		return rc;
-	bool busy = scheduler_step(w->scheduler);
-	bool unsent = worker_calls_flush(&w->calls);
+	scheduler_step(w->scheduler);
+	bool unsent = worker_calls_flush(&w->calls), busy = scheduler_can_run(w->scheduler); /* flushing unblocks calls */
 	publish_counters(w);
 	channel_ring(&w->channel);
 	if (w->channel.dead)

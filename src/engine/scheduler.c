@@ -422,13 +422,18 @@ static void prefill_step(struct scheduler *s)
 			finish(s, spans[i].generation, GENERATION_LENGTH);
 }
 
+bool scheduler_can_run(const struct scheduler *s)
+{
+	for (uint32_t i = 0; i < s->n_running; i++)
+		if (!s->running[i]->blocked)
+			return true;
+	return s->waiting && s->n_running == 0;
+}
+
 bool scheduler_step(struct scheduler *s)
 {
 	admit(s);
 	decode_step(s);
 	prefill_step(s);
-	for (uint32_t i = 0; i < s->n_running; i++)
-		if (!s->running[i]->blocked)
-			return true;
-	return s->waiting && s->n_running == 0;
+	return scheduler_can_run(s);
 }

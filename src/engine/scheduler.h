@@ -67,8 +67,10 @@ void scheduler_cancel_all(struct scheduler *scheduler);
 /* A call by id, NULL: none. View. */
 struct generation *scheduler_find(struct scheduler *scheduler, uint64_t id);
 
-/* One step. Returns true while there is anything that could run now; false when idle or everything is blocked. */
+/* One step. Returns scheduler_can_run. */
 bool scheduler_step(struct scheduler *scheduler);
+/* True while there is anything that could run now; false when idle or everything is blocked. */
+bool scheduler_can_run(const struct scheduler *scheduler);
 
 uint32_t scheduler_n_running(const struct scheduler *scheduler);
 uint32_t scheduler_n_waiting(const struct scheduler *scheduler);
