@@ -28,6 +28,7 @@ struct parent_model {
 	const struct config_model *config;
 	enum model_state state;
 	char fault[256]; /* why it failed */
+	bool served;      /* some worker of it has been ready */
 	uint64_t created; /* Unix seconds */
 	uint64_t done_bytes, total_bytes; /* of loading */
 	struct parent_copy copies[PARENT_COPIES_MAX];

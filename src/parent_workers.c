@@ -52,11 +52,14 @@ void front_tell_state(struct parent *parent)
 		return;
 	for (uint32_t i = 0; i < parent->config.n_models; i++) {
 		const struct parent_model *model = &parent->models[i];
-		state.loading += model->state == MODEL_WAITING || model->state == MODEL_LOADING;
+		/* For clients a model is there once someone serves it. */
+		bool comes = model->state == MODEL_WAITING || model->state == MODEL_LOADING ||
+			     (model->state == MODEL_LOADED && !model->served);
+		state.loading += comes;
 		state.failed += model->state == MODEL_FAILED;
 		if (model->state == MODEL_FAILED)
 			snprintf(state.text, sizeof state.text, "%.255s", model->fault);
-		else if (model->state != MODEL_LOADED && !state.text[0])
+		else if (comes && !state.text[0])
 			snprintf(state.text, sizeof state.text, "loading model '%s'", model->config->name);
 		for (uint32_t c = 0; c < model->n_copies; c++) {
 			uint32_t n = 0;
@@ -273,8 +276,10 @@ void worker_message(struct parent *parent, struct parent_worker *worker, struct 
 		worker->ready = worker->was_ready = true;
 		log_info("worker %u is ready: pid %d, node %u", (unsigned)(worker - parent->workers), (int)worker->child.pid,
 			 worker->plan.node);
+		parent->models[worker->model].served = true;
 		if (parent->front.pid)
 			introduce(parent, worker);
+		front_tell_state(parent);
 		parent_announce(parent);
 		break;
 	case MESSAGE_FAILED:
