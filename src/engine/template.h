@@ -15,14 +15,14 @@
 struct template; /* opaque, immutable after compiling */
 
 struct template_limits {
-	uint64_t steps;        /* evaluated nodes; 0 means 10 million */
-	uint32_t depth;        /* nesting of expressions and blocks; 0 means 200 */
-	size_t output_bytes;   /* 0 means 16 MiB */
-	size_t memory_bytes;   /* values made while rendering; 0 means 64 MiB */
+	uint64_t steps;	     /* evaluated nodes; 0 means 10 million */
+	uint32_t depth;	     /* nesting of expressions and blocks; 0 means 200 */
+	size_t output_bytes; /* 0 means 16 MiB */
+	size_t memory_bytes; /* values made while rendering; 0 means 64 MiB */
 };
 
-/* Parses `source` [n_bytes] UTF-8. Returns owned. -EINVAL with line and what was expected; -ENOTSUP names the construct,
- * filter, test or method that is not supported. Never crashes on any bytes. */
+/* Parses `source` [n_bytes] UTF-8. Returns owned. -EINVAL with line and what was expected; -ENOTSUP names the
+ * construct, filter, test or method that is not supported. Never crashes on any bytes. */
 int template_compile(const char *source, size_t n_bytes, struct template **out, struct err *err);
 void template_free(struct template *template);
 
@@ -37,9 +37,9 @@ struct template_input {
 };
 
 /* Renders into a fresh buffer: *text returns owned (free with free()), not terminated by the template but always
- * followed by a NUL that *n_bytes does not count. -EINVAL: raise_exception (the text is the template's own words), or an
- * error Jinja would raise; -E2BIG: a limit was reached, named in the text; -ENOMEM. All memory of the rendering is given
- * back before returning. */
+ * followed by a NUL that *n_bytes does not count. -EINVAL: raise_exception (the text is the template's own words), or
+ * an error Jinja would raise; -E2BIG: a limit was reached, named in the text; -ENOMEM. All memory of the rendering is
+ * given back before returning. */
 int template_render(const struct template *template, const struct template_input *input,
 		    const struct template_limits *limits, char **text, size_t *n_bytes, struct err *err);
 
