@@ -163,12 +163,13 @@ static int filter_center(struct render *r, struct invocation *call, struct value
 	if (pad <= 0)
 		return render_text_made(r, text, result);
 	int64_t left = pad / 2 + (pad & width & 1);
+	const struct text *centred = NULL;
 	size_t mark = r->n_output;
 	rc = write_repeated(r, &blank, left);
 	rc = rc ? rc : render_write(r, text->bytes, text->n_bytes);
 	rc = rc ? rc : write_repeated(r, &blank, pad - left);
-	rc = rc ? rc : render_capture(r, mark, &text);
-	return rc ? rc : render_text_made(r, text, result);
+	rc = rc ? rc : render_capture(r, mark, &centred);
+	return rc ? rc : render_text_made(r, text_marked(&r->heap, centred, text->markup), result);
 }
 
 static int integer_or(struct render *r, struct value value, int64_t otherwise, const char *what, int64_t *integer)
@@ -205,7 +206,8 @@ static int filter_truncate(struct render *r, struct invocation *call, struct val
 	if (!value_truth(call->arguments[1])) { /* up to the last whole word */
 		static const struct text space = {" ", 1, 1, false};
 		const char *last = text_find_last(kept->bytes, kept->n_bytes, &space);
-		kept = last ? text_view(&r->heap, kept->bytes, (size_t)(last - kept->bytes)) : kept;
+		const struct text *words = last ? text_view(&r->heap, kept->bytes, (size_t)(last - kept->bytes)) : kept;
+		kept = words ? text_marked(&r->heap, words, text->markup) : NULL;
 		if (!kept)
 			return render_oom(r);
 	}

@@ -57,9 +57,17 @@ def small(rng):
     return rng.choice(["1", "2", "3", "-2", "2.5", "'b'", "[1]", "none", "true", "i", "s", "nope", "(1, 2)"])
 
 
+def condition(rng):
+    """An expression for statements: seldom an error, so that most templates render to their end."""
+    a, b = rng.choice(NAMES), rng.choice(NAMES + LITERALS)
+    return rng.choice([a, b, f"{a} ~ {b}", f"{a} == {b}", f"{a} is defined", f"not {a}", f"{a}|default({b})", f"{a}|string|length",
+                       f"{a} or {b}", f"({a} if {b} else 'no')", f"[{a}, {b}]", "v", "w|string|upper",
+                       expression(rng, 4)])  # fmt: skip
+
+
 def statement(rng, depth=0):
     if depth > 3 or rng.random() < 0.25:
-        return rng.choice([f"{{{{ {expression(rng, 3)} }}}}", " text ", "\n", "  \n", "{{ x }}", "{{ v }}{{ loop.index }}"])
+        return rng.choice([f"{{{{ {condition(rng)} }}}}", "{{ loop is defined }}", " text ", "\n", "  \n", "{{ x }}", "{{ v }}{{ w }}"])
     body = lambda: "".join(statement(rng, depth + 1) for _ in range(rng.randrange(1, 4)))  # noqa: E731
     dash = lambda: rng.choice(["", "", "-", "+"])  # noqa: E731
     name = rng.choice(["v", "w", "x", "i"])
@@ -69,17 +77,17 @@ def statement(rng, depth=0):
         test = rng.choice(["", "", f" if {name} is defined", f" if {name}"])
         return f"{{%{dash()} for {name} in {rng.choice(['nums', 'words', 'range(3)', 'd', 'users', 's[:3]', 'nope', 'v'])}{test} %}}{body()}{jump}{body()}{{%{dash()} else %}}{body()}{{% endfor {dash()}%}}"
     if kind <= 3:
-        middle = f"{{% elif {expression(rng, 3)} %}}{body()}" if rng.random() < 0.4 else ""
+        middle = f"{{% elif {condition(rng)} %}}{body()}" if rng.random() < 0.4 else ""
         other = f"{{%{dash()} else %}}{body()}" if rng.random() < 0.5 else ""
-        return f"{{%{dash()} if {expression(rng, 3)} {dash()}%}}{body()}{middle}{other}{{% endif %}}"
+        return f"{{%{dash()} if {condition(rng)} {dash()}%}}{body()}{middle}{other}{{% endif %}}"
     if kind == 4:
-        return f"{{% set {name} = {expression(rng, 3)} %}}"
+        return f"{{% set {name} = {condition(rng)} %}}"
     if kind == 5:
         return f"{{% set {name} %}}{body()}{{%{dash()} endset %}}"
     if kind == 6:
-        return f"{{% macro m{depth}({name}, w=2) %}}{body()}{{% endmacro %}}{{{{ m{depth}({rng.choice(['1', 's', 'v, w', 'w=3', ''])}) }}}}"
+        return f"{{% macro m{depth}({name}, y=2) %}}{body()}{{% endmacro %}}{{{{ m{depth}({rng.choice(['1', 's', 'v, w', 'y=3', ''])}) }}}}"
     if kind == 7:
-        return f"{{% set ns = namespace(c={small(rng)}) %}}{body()}{{% set ns.c = ns.c ~ {name} %}}{{{{ ns.c }}}}"
+        return f"{{% set ns = namespace(c=1) %}}{body()}{{% set ns.c = ns.c ~ {name} %}}{{{{ ns.c }}}}"
     return f"{{% filter {rng.choice(['upper', 'trim', 'replace(' + repr('e') + ', ' + repr('E') + ')'])} %}}{body()}{{% endfilter %}}"
 
 

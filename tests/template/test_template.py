@@ -87,7 +87,7 @@ def test_what_is_refused_is_refused_in_words(renderer, expression):
 @pytest.mark.parametrize("style", chats.STYLES)
 def test_chat_templates_over_random_conversations(renderer, style):
     rng = random.Random(style)
-    n, n_texts, n_refused = compare(renderer, ((chats.STYLES[style], chats.random_request(rng)) for _ in range(400)))
+    n, n_texts, n_refused = compare(renderer, ((chats.STYLES[style], chats.random_request(rng)) for _ in range(300)))
     assert n_texts > n / 4, "most conversations must render, or nothing is compared"
     assert n_refused == 0
 
@@ -99,7 +99,7 @@ def test_chat_styles_raise_their_own_words(renderer):
 
 def test_random_expressions(renderer):
     rng = random.Random(1)
-    requests = (("{{ " + generate.expression(rng) + " }}", {"variables": snippets.VARIABLES}) for _ in range(6000))
+    requests = (("{{ " + generate.expression(rng) + " }}", {"variables": snippets.VARIABLES}) for _ in range(4000))
     n, n_texts, n_refused = compare(renderer, requests)
     assert n_texts > n / 8
     assert n_refused < n / 8
@@ -107,9 +107,9 @@ def test_random_expressions(renderer):
 
 def test_random_templates(renderer):
     rng = random.Random(2)
-    requests = ((generate.template(rng), {"variables": snippets.VARIABLES}) for _ in range(3000))
+    requests = ((generate.template(rng), {"variables": snippets.VARIABLES}) for _ in range(1500))
     n, n_texts, n_refused = compare(renderer, requests)
-    assert n_texts > n / 8
+    assert n_texts > n / 2
     assert n_refused < n / 8
 
 
