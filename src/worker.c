@@ -97,6 +97,9 @@ static int attach_weights(struct worker *w, int segment_fd, struct err *err)
 static int open_model(struct worker *w, struct err *err)
 {
 	const char *image = (const char *)w->segment.base + SEGMENT_HEADER_BYTES;
+	if (w->segment.header->pack_layout != IMAGE_VERSION)
+		return err_set(err, -EINVAL, "the segment is packed in layout %u, this program reads %d; load it again",
+			       w->segment.header->pack_layout, IMAGE_VERSION);
 	int rc = model_open(image, w->segment.header->payload_bytes, &w->model, err);
 	if (rc)
 		return rc;
