@@ -213,8 +213,8 @@ def test_a_client_that_leaves_frees_its_call(daemon):
     assert sum(worker["kv_pages_used"] for worker in daemon.status()["workers"]) == 0
 
 
-def test_past_the_queue_429_with_retry_after(start, tiny):
-    daemon = start({"tiny": tiny}, {"max_queue": 2})
+def test_past_the_queue_429_with_retry_after(start, model):
+    daemon = start({"smollm2": model}, {"max_queue": 2})
     body = json.dumps({"prompt": "a", "max_tokens": 100000, "ignore_eos": True, "stream": True}).encode()
     clients = []
     for _ in range(2):

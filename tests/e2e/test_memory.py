@@ -56,7 +56,7 @@ def test_a_thousand_calls_leave_private_memory_flat(start, model):
     daemon = start({"smollm2": model})
 
     def private():
-        return sum(weightd.smaps_rollup(pid)["RssAnon"] + weightd.smaps_rollup(pid)["VmPTE"] for pid in daemon.worker_pids())
+        return sum(weightd.smaps_rollup(pid)["RssAnon"] + weightd.smaps_rollup(pid)["VmPTE"] for pid in daemon.processes())
 
     def call(i):
         body = {"prompt": "word " * (1 + i * 7 % 40), "max_tokens": 1 + i % 2, "temperature": 0.7, "seed": i, "logprobs": i % 2 * 5}
