@@ -110,7 +110,8 @@ int render_write_char(struct render *r, uint32_t code_point)
 
 int render_capture(struct render *r, size_t mark, const struct text **text)
 {
-	*text = text_copy(&r->heap, r->output + mark, r->n_output - mark);
+	/* There is no buffer yet if nothing was ever written. */
+	*text = text_copy(&r->heap, r->output ? r->output + mark : "", r->n_output - mark);
 	r->n_output = mark;
 	return *text ? 0 : render_oom(r);
 }

@@ -95,6 +95,7 @@ START_TEST(an_empty_template_renders_to_an_empty_string)
 	renders("", NULL, "");
 	renders("\n", NULL, "");
 	renders("{% set a = 1 %}", NULL, "");
+	renders("{{ ''|upper }}{{ '' ~ '' }}", NULL, "");
 }
 END_TEST
 
