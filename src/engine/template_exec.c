@@ -160,7 +160,7 @@ static int test_items(struct render *r, const struct stmt *stmt, struct value *i
 	struct tested *tested = heap_cells(&r->heap, 1, sizeof *tested);
 	if (!tested)
 		return render_oom(r);
-	tested->iter = (struct iter){.next = next_tested, .repr = "generator"};
+	tested->iter = (struct iter){.next = next_tested};
 	tested->stmt = stmt;
 	tested->activation = r->activation;
 	int rc = iter_start(r, *iterable, &tested->items);

@@ -38,7 +38,7 @@ static int make_lazy(struct render *r, const struct invocation *call, next_fn *n
 	struct lazy *lazy = heap_cells(&r->heap, 1, sizeof *lazy);
 	if (!lazy)
 		return render_oom(r);
-	lazy->iter = (struct iter){.next = next, .repr = "generator"};
+	lazy->iter = (struct iter){.next = next};
 	lazy->call = *call;
 	lazy->call.given = &lazy->given;
 	*result = (struct value){.kind = VALUE_ITER, .iter = &lazy->iter};

@@ -72,7 +72,7 @@ static int make(struct render *r, struct iter from, struct iter **iter)
 
 int iter_start(struct render *r, struct value value, struct iter **iter)
 {
-	struct iter start = {.source = value, .repr = "iterator"};
+	struct iter start = {.source = value};
 	switch (value.kind) {
 	case VALUE_ITER:
 		*iter = value.iter;
@@ -177,5 +177,5 @@ int iter_reversed(struct render *r, struct value value, struct iter **iter)
 			rc = render_text_made(r, text_marked(&r->heap, list->items[i].text, true), &list->items[i]);
 	if (rc)
 		return rc;
-	return make(r, (struct iter){.next = next_reversed, .source = value_list(list), .repr = "reversed"}, iter);
+	return make(r, (struct iter){.next = next_reversed, .source = value_list(list)}, iter);
 }

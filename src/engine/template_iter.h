@@ -12,7 +12,6 @@ struct iter {
 	int (*next)(struct render *, struct iter *, struct value *item);
 	struct value source; /* what it goes over */
 	size_t position;     /* items (for text: bytes) done */
-	const char *repr;    /* what it is called when printed */
 	bool finished;	     /* stays at the end */
 };
 

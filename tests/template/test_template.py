@@ -3,6 +3,7 @@ directory); without it the tests fail, they are not skipped."""
 
 import errno
 import json
+import os
 import pathlib
 import random
 import re
@@ -10,6 +11,7 @@ import unicodedata
 
 import chats
 import generate
+import gguf
 import oracle
 import pytest
 import snippets
@@ -56,18 +58,27 @@ def compare(renderer, requests):
     return n, n_texts, n_refused
 
 
+def model_template():
+    """The template in the default model's file, which ./check and ./quickstart keep in the cache directory."""
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    reader = gguf.GGUFReader(cache / "weightd/models/SmolLM2-135M-Instruct.Q4_1.gguf")
+    return reader.fields["tokenizer.chat_template"].contents()
+
+
 def test_the_models_own_template_renders_the_golden_chats(renderer):
     golden = json.loads((TOP / "tests/golden/smollm2-135m-instruct-q4_1.json").read_text())
-    template = (
-        "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n"
-        "You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
-        "' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
-        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-    )
+    template = model_template()
     assert len(golden["chat"]) >= 1
     for chat in golden["chat"]:
         got = renderer(template, messages=chat["messages"], add_generation_prompt=True)
         assert got == {"text": chat["rendered"]}
+
+
+def test_the_models_own_template_over_random_conversations(renderer):
+    rng, template = random.Random(6), model_template()
+    n, n_texts, n_refused = compare(renderer, ((template, chats.random_request(rng)) for _ in range(300)))
+    assert n_texts > n / 4
+    assert n_refused == 0
 
 
 @pytest.mark.parametrize("template", list(snippets.cases()))
