@@ -4,7 +4,7 @@
 
 #include "src/engine/team.h"
 
-enum { ROUNDS = 300, STEPS = 20, THREADS_MAX = 8 };
+enum { ROUNDS = 60, STEPS = 20, THREADS_MAX = 8 };
 
 struct work {
 	struct team *team;
