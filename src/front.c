@@ -12,8 +12,8 @@
 
 #include "numa/bind.h"
 #include "src/clock.h"
-#include "src/front_exchange.h"
-#include "src/front_route.h"
+#include "src/front/exchange.h"
+#include "src/front/route.h"
 #include "src/log.h"
 #include "src/privilege.h"
 #include "src/roles.h"

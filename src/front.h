@@ -19,11 +19,11 @@
 #include <stdint.h>
 
 #include "shm/channel.h"
-#include "src/api_json.h"
-#include "src/front_call.h"
-#include "src/front_connection.h"
-#include "src/front_fleet.h"
-#include "src/front_metrics.h"
+#include "src/api/json.h"
+#include "src/front/call.h"
+#include "src/front/connection.h"
+#include "src/front/fleet.h"
+#include "src/front/metrics.h"
 #include "src/message.h"
 
 enum { FRONT_LISTENERS_MAX = 2 };

@@ -1,5 +1,5 @@
 /* weightctl: talk to a running weightd, and fetch models for it. */
-#include "src/weightctl.h"
+#include "src/ctl/weightctl.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <yyjson.h>
 
-#include "src/interrupt.h"
+#include "src/ctl/interrupt.h"
 
 static const struct command {
 	const char *name, *arguments;

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/engine/template_ast.h"
-#include "src/engine/template_input.h"
-#include "src/engine/template_lex.h"
-#include "src/engine/template_parse.h"
-#include "src/engine/template_render.h"
-#include "src/engine/template_scope.h"
+#include "src/engine/template/ast.h"
+#include "src/engine/template/input.h"
+#include "src/engine/template/lex.h"
+#include "src/engine/template/parse.h"
+#include "src/engine/template/render.h"
+#include "src/engine/template/scope.h"
 
 enum { MAX_SOURCE_BYTES = 1024 * 1024, COMPILED_BYTES = 256 * 1024 * 1024 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <yyjson.h>
 
-#include "src/api_stream.h"
+#include "src/api/stream.h"
 #include "tests/fuzz/fuzz.h"
 
 static void must(bool holds)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "src/engine/template.h"
-#include "src/engine/template_text.h"
+#include "src/engine/template/text.h"
 #include "tests/fuzz/fuzz.h"
 
 static void must(bool holds)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/api_stream.h"
+#include "src/api/stream.h"
 
 static struct api_request request;
 static struct api_answer answer;

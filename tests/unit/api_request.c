@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/api_document.h"
-#include "src/api_fields.h"
+#include "src/api/document.h"
+#include "src/api/fields.h"
 
 /* Endpoints and the smallest body each accepts, without the closing brace. */
 static const char *base_of(enum api_endpoint endpoint)

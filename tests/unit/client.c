@@ -9,11 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/client.h"
-#include "src/control_client.h"
-#include "src/interrupt.h"
-#include "src/sse.h"
-#include "src/table.h"
+#include "src/ctl/client.h"
+#include "src/ctl/control_client.h"
+#include "src/ctl/interrupt.h"
+#include "src/ctl/sse.h"
+#include "src/ctl/table.h"
 
 static char directory[64], path[128];
 static pid_t server;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/front_connection.h"
+#include "src/front/connection.h"
 
 #define MS UINT64_C(1000000)
 #define HOST "Host: x\r\n"

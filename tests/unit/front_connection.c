@@ -1,5 +1,5 @@
-/* src/front_connection over both loop backends. */
-#include "src/front_connection.h"
+/* src/front/connection over both loop backends. */
+#include "src/front/connection.h"
 
 #include <check.h>
 #include <errno.h>

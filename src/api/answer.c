@@ -1,0 +1,133 @@
+#include "src/api/answer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+int api_answer_init(struct api_answer *answer, const struct api_request *request, const char *model, uint64_t created)
+{
+	uint64_t name[2];
+	*answer = (struct api_answer){
+		.endpoint = request->endpoint,
+		.shape = {.chat = request->endpoint == API_CHAT,
+			  .echo = request->echo,
+			  .logprobs = request->logprobs,
+			  .token_ids = request->return_token_ids},
+		.stream = request->stream,
+		.include_usage = request->include_usage,
+		.created = created,
+	};
+	if (getrandom(name, sizeof name, 0) != sizeof name)
+		return -EIO;
+	snprintf(answer->id, sizeof answer->id, "%s-%016llx%016llx", answer->shape.chat ? "chatcmpl" : "cmpl",
+		 (unsigned long long)name[0], (unsigned long long)name[1]);
+	snprintf(answer->model, sizeof answer->model, "%s", model);
+	uint32_t n = api_request_n_calls(request);
+	answer->choices = calloc(n, sizeof *answer->choices);
+	if (!answer->choices)
+		return -ENOMEM;
+	answer->n_choices = n;
+	return 0;
+}
+
+void api_answer_fini(struct api_answer *answer)
+{
+	for (uint32_t i = 0; i < answer->n_choices; i++)
+		api_choice_fini(&answer->choices[i]);
+	free(answer->choices);
+	*answer = (struct api_answer){0};
+}
+
+void api_answer_write_head(const struct api_answer *answer, const char *object, struct api_json *out)
+{
+	api_json_format(out, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%llu,\"model\":", answer->id, object,
+			(unsigned long long)answer->created);
+	api_json_string(out, answer->model, strlen(answer->model));
+}
+
+void api_answer_write_usage(const struct api_answer *answer, struct api_json *out)
+{
+	uint64_t prompt = 0, generated = 0;
+	for (uint32_t i = 0; i < answer->n_choices; i++) {
+		prompt += answer->choices[i].prompt_tokens;
+		generated += answer->choices[i].generated_tokens;
+	}
+	api_json_format(out, "{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu}",
+			(unsigned long long)prompt, (unsigned long long)generated,
+			(unsigned long long)(prompt + generated));
+}
+
+void api_answer_write_ids(const struct api_answer *answer, const char *name, const struct api_json *ids,
+			  struct api_json *out)
+{
+	if (!answer->shape.token_ids)
+		return;
+	api_json_format(out, ",\"%s\":[", name);
+	api_json_raw(out, ids->bytes, ids->n);
+	api_json_text(out, "]");
+}
+
+static void write_choice(const struct api_answer *answer, uint32_t index, struct api_json *out)
+{
+	const struct api_choice *choice = &answer->choices[index];
+	const struct api_json *text = &choice->column[COLUMN_TEXT];
+	out->failed |= api_choice_failed(choice);
+	api_json_format(out, "{\"index\":%u,", index);
+	api_json_text(out, answer->shape.chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
+	api_json_string(out, text->bytes, text->n);
+	api_json_text(out, answer->shape.chat ? ",\"refusal\":null},\"logprobs\":" : ",\"logprobs\":");
+	api_choice_write_logprobs(choice, &answer->shape, out);
+	api_json_text(out, ",\"finish_reason\":");
+	api_choice_write_finish(choice, out);
+	api_answer_write_ids(answer, "prompt_token_ids", &choice->column[COLUMN_PROMPT_IDS], out);
+	api_answer_write_ids(answer, "token_ids", &choice->column[COLUMN_IDS], out);
+	api_json_text(out, "}");
+}
+
+static void write_generated(const struct api_answer *answer, struct api_json *out)
+{
+	api_answer_write_head(answer, answer->shape.chat ? "chat.completion" : "text_completion", out);
+	api_json_text(out, ",\"choices\":[");
+	for (uint32_t i = 0; i < answer->n_choices; i++) {
+		if (i)
+			api_json_text(out, ",");
+		write_choice(answer, i, out);
+	}
+	api_json_text(out, "],\"usage\":");
+	api_answer_write_usage(answer, out);
+	api_json_text(out, "}");
+}
+
+/* {"NAME":"text"} of a call that generates nothing. */
+static void write_text(const struct api_answer *answer, const char *name, struct api_json *out)
+{
+	const struct api_json *text = &answer->choices[0].column[COLUMN_TEXT];
+	out->failed |= api_choice_failed(&answer->choices[0]);
+	api_json_format(out, "{\"%s\":", name);
+	api_json_string(out, text->bytes, text->n);
+	api_json_text(out, "}");
+}
+
+void api_answer_write(const struct api_answer *answer, struct api_json *out)
+{
+	switch (answer->endpoint) {
+	case API_CHAT:
+	case API_COMPLETION:
+		write_generated(answer, out);
+		return;
+	case API_TOKENIZE:
+		out->failed |= api_choice_failed(&answer->choices[0]);
+		api_json_text(out, "{\"tokens\":[");
+		api_json_raw(out, answer->choices[0].column[COLUMN_IDS].bytes, answer->choices[0].column[COLUMN_IDS].n);
+		api_json_text(out, "]}");
+		return;
+	case API_DETOKENIZE:
+		write_text(answer, "content", out);
+		return;
+	case API_TEMPLATE:
+		write_text(answer, "prompt", out);
+		return;
+	}
+}

@@ -1,0 +1,34 @@
+/* The answer to a request: what OpenAI's clients expect to read, and our own small objects for tokenize, detokenize and
+ * apply-template. Whole (api_answer_write) or as server-sent events (api_stream.h). */
+#ifndef WEIGHTD_SRC_API_ANSWER_H
+#define WEIGHTD_SRC_API_ANSWER_H
+
+#include "src/api/choice.h"
+#include "src/api/request.h"
+
+struct api_answer {
+	enum api_endpoint endpoint;
+	struct api_shape shape;
+	bool stream, include_usage;
+	char id[48];		    /* "cmpl-…", "chatcmpl-…" */
+	char model[128];	    /* that answers */
+	uint64_t created;	    /* Unix seconds */
+	struct api_choice *choices; /* [n_choices] one per call; owned */
+	uint32_t n_choices;
+};
+
+/* `created` is the time to say, Unix seconds. 0, -ENOMEM, or -EIO when the system has no random numbers for an id. */
+int api_answer_init(struct api_answer *answer, const struct api_request *request, const char *model, uint64_t created);
+void api_answer_fini(struct api_answer *answer);
+
+/* The whole body, once all choices are done. Out of memory shows as out->failed. */
+void api_answer_write(const struct api_answer *answer, struct api_json *out);
+
+/* Pieces that api_stream.c writes the same way. */
+void api_answer_write_head(const struct api_answer *answer, const char *object, struct api_json *out);
+void api_answer_write_usage(const struct api_answer *answer, struct api_json *out);
+/* ,"NAME":[ids], where the client asked for ids */
+void api_answer_write_ids(const struct api_answer *answer, const char *name, const struct api_json *ids,
+			  struct api_json *out);
+
+#endif

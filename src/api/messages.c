@@ -1,0 +1,134 @@
+/* A conversation: checked, and written as the JSON array that the chat template gets. Content given in parts is joined,
+ * because templates treat content as a string; all other members are the template's business and pass as they are. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/api/fields.h"
+
+/* Where in the request a fault is: "messages[3].content[0]". */
+struct place {
+	char text[64];
+};
+
+static struct place at(size_t message, const char *member)
+{
+	struct place place;
+	snprintf(place.text, sizeof place.text, "messages[%zu]%s", message, member);
+	return place;
+}
+
+static struct place at_part(size_t message, size_t part, const char *member)
+{
+	struct place place;
+	snprintf(place.text, sizeof place.text, "messages[%zu].content[%zu]%s", message, part, member);
+	return place;
+}
+
+static int refuse(struct place place, const char *wanted, struct api_error *error)
+{
+	return api_error_set(error, 400, "invalid_type", place.text, "'%s' must be %s", place.text, wanted);
+}
+
+/* The text of one part, or NULL with the error set. */
+static yyjson_val *part_text(yyjson_val *part, size_t message, size_t i, struct api_error *error)
+{
+	yyjson_val *type = yyjson_obj_get(part, "type"), *text = yyjson_obj_get(part, "text");
+	if (!yyjson_is_str(type)) {
+		refuse(at_part(message, i, ""), "an object with a string 'type'", error);
+	} else if (!yyjson_equals_str(type, "text")) {
+		api_error_set(error, 400, "unsupported_field", at_part(message, i, ".type").text,
+			      "content of type '%.64s' is not supported in this version, only 'text'",
+			      yyjson_get_str(type));
+	} else if (!yyjson_is_str(text)) {
+		refuse(at_part(message, i, ".text"), "a string", error);
+	} else {
+		return text;
+	}
+	return NULL;
+}
+
+static int write_parts(yyjson_val *parts, size_t message, struct api_json *out, struct api_error *error)
+{
+	struct api_json joined = {0};
+	yyjson_arr_iter items = yyjson_arr_iter_with(parts);
+	int rc = 0;
+	size_t i = 0;
+	for (yyjson_val *part; !rc && (part = yyjson_arr_iter_next(&items)); i++) {
+		yyjson_val *text = part_text(part, message, i, error);
+		if (text)
+			api_json_raw(&joined, yyjson_get_str(text), yyjson_get_len(text));
+		else
+			rc = -1;
+	}
+	api_json_string(out, joined.n ? joined.bytes : "", joined.n);
+	out->failed |= joined.failed;
+	api_json_fini(&joined);
+	return rc;
+}
+
+static void write_value(yyjson_val *value, struct api_json *out)
+{
+	size_t n;
+	char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &n);
+	if (text)
+		api_json_raw(out, text, n);
+	else
+		out->failed = true;
+	free(text);
+}
+
+static int write_content(yyjson_val *content, size_t message, struct api_json *out, struct api_error *error)
+{
+	if (yyjson_is_arr(content))
+		return write_parts(content, message, out, error);
+	if (!yyjson_is_str(content) && !yyjson_is_null(content))
+		return refuse(at(message, ".content"), "a string, null, or a list of parts", error);
+	write_value(content, out);
+	return 0;
+}
+
+static int write_message(yyjson_val *message, size_t index, struct api_json *out, struct api_error *error)
+{
+	if (!yyjson_is_obj(message))
+		return refuse(at(index, ""), "an object", error);
+	yyjson_val *role = yyjson_obj_get(message, "role");
+	if (!yyjson_is_str(role) || yyjson_get_len(role) == 0)
+		return refuse(at(index, ".role"), "a string that is not empty", error);
+	/* What an assistant did may have been something else than text. */
+	if (!yyjson_obj_get(message, "content") && !yyjson_equals_str(role, "assistant"))
+		return api_error_set(error, 400, "missing_field", at(index, ".content").text, "'%s' is missing",
+				     at(index, ".content").text);
+	yyjson_obj_iter members = yyjson_obj_iter_with(message);
+	const char *separator = "{";
+	for (yyjson_val *key; (key = yyjson_obj_iter_next(&members)); separator = ",") {
+		yyjson_val *value = yyjson_obj_iter_get_val(key);
+		api_json_text(out, separator);
+		api_json_string(out, yyjson_get_str(key), yyjson_get_len(key));
+		api_json_text(out, ":");
+		if (!yyjson_equals_str(key, "content"))
+			write_value(value, out);
+		else if (write_content(value, index, out, error))
+			return -1;
+	}
+	api_json_text(out, "}");
+	return 0;
+}
+
+int api_read_messages(const struct api_field *field, yyjson_val *value, struct api_request *request,
+		      struct api_error *error)
+{
+	if (!yyjson_is_arr(value) || yyjson_arr_size(value) == 0)
+		return api_error_set(error, 400, "invalid_type", field->name,
+				     "'%s' must be a list of one message or more", field->name);
+	struct api_json *out = &request->messages;
+	yyjson_arr_iter items = yyjson_arr_iter_with(value);
+	size_t i = 0;
+	for (yyjson_val *message; (message = yyjson_arr_iter_next(&items)); i++) {
+		api_json_text(out, i ? "," : "[");
+		if (write_message(message, i, out, error))
+			return -1;
+	}
+	api_json_text(out, "]");
+	return out->failed ? api_error_set(error, 500, NULL, NULL, "out of memory") : 0;
+}

@@ -1,0 +1,82 @@
+/* A request of the HTTP API, read and checked: JSON in, calls for a worker out.
+ *
+ * The body is untrusted. api_document.h makes it a sane tree; every field then goes through the one table in
+ * api_fields.c, which knows its type, its range and at which endpoints it exists; what is left to do here are the rules
+ * between fields. A request is either wholly understood or refused with a 400 that names the field: a field that would
+ * change the answer and is not supported, or is not known at all (a typing error, too), is never skipped in silence. */
+#ifndef WEIGHTD_SRC_API_REQUEST_H
+#define WEIGHTD_SRC_API_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <yyjson.h>
+
+#include "src/api/error.h"
+#include "src/api/json.h"
+#include "src/call.h"
+
+enum api_endpoint {
+	API_CHAT = 1u << 0,	  /* POST /v1/chat/completions */
+	API_COMPLETION = 1u << 1, /* POST /v1/completions */
+	API_TOKENIZE = 1u << 2,
+	API_DETOKENIZE = 1u << 3,
+	API_TEMPLATE = 1u << 4, /* POST /apply-template */
+};
+
+enum { API_PROMPTS_MAX = 128 };
+
+/* Views into the request's document. */
+struct api_text {
+	const char *bytes;
+	size_t n_bytes;
+};
+struct api_ids {
+	yyjson_val *list; /* [n] checked token ids; NULL: none */
+	uint32_t n;
+};
+struct api_prompt { /* text, or ids where `ids.list` is set */
+	struct api_text text;
+	struct api_ids ids;
+};
+
+struct api_request {
+	enum api_endpoint endpoint;
+	yyjson_doc *document;  /* owned */
+	struct api_text model; /* NULL: not named */
+
+	struct api_prompt *prompts; /* [n_prompts] owned; what is to be tokenized or detokenized is the only one */
+	uint32_t n_prompts;
+	struct api_json messages;  /* JSON array for the worker; owned */
+	struct api_json variables; /* JSON object of further template variables, or empty; owned */
+	bool add_generation_prompt, add_special, parse_special;
+
+	bool stream, include_usage, echo, ignore_eos, return_token_ids;
+	bool logprobs;	     /* wanted ... */
+	uint32_t n_logprobs; /* ... with so many alternatives */
+	uint32_t max_tokens; /* UINT32_MAX: to the end of the context */
+	uint64_t seed;
+	bool has_seed; /* the client's, not ours */
+	float temperature, top_p, min_p, presence_penalty, frequency_penalty, repeat_penalty;
+	uint32_t top_k;
+	struct api_text stops[CALL_STOPS_MAX];
+	uint32_t n_stops;
+	struct api_ids forced;
+
+	/* As they were given; settled into the fields above once all fields are read. */
+	uint32_t completion_logprobs, top_logprobs, max_completion_tokens;
+	bool chat_logprobs, has_stream_options;
+};
+
+/* Reads a body. 0, or -1 with `error` filled in; the request is to be given to api_request_fini either way. */
+int api_request_read(struct api_request *request, enum api_endpoint endpoint, const char *body, size_t n_bytes,
+		     struct api_error *error);
+void api_request_fini(struct api_request *request);
+
+/* How many calls the request makes: one per prompt. */
+uint32_t api_request_n_calls(const struct api_request *request);
+/* Call `index` of the request: its head, and the bytes that CALL_BYTES carry. Out of memory shows as bytes->failed. */
+void api_request_call(const struct api_request *request, uint32_t index, struct call_begin *begin,
+		      struct api_json *bytes);
+
+#endif

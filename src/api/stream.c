@@ -1,0 +1,84 @@
+#include "src/api/stream.h"
+
+#include <string.h>
+
+static void open_event(const struct api_answer *answer, struct api_json *out)
+{
+	api_json_text(out, "data: ");
+	api_answer_write_head(answer, answer->shape.chat ? "chat.completion.chunk" : "text_completion", out);
+	api_json_text(out, ",\"choices\":[");
+}
+
+/* With the usage to come in an event of its own, all others say that this is not it. */
+static void close_event(const struct api_answer *answer, struct api_json *out)
+{
+	api_json_text(out, answer->include_usage ? "],\"usage\":null}\n\n" : "]}\n\n");
+}
+
+void api_stream_begin(struct api_answer *answer, uint32_t index, struct api_json *out)
+{
+	struct api_choice *choice = &answer->choices[index];
+	if (!answer->shape.chat || choice->role_sent)
+		return;
+	choice->role_sent = true;
+	open_event(answer, out);
+	api_json_format(out,
+			"{\"index\":%u,\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null},"
+			"\"logprobs\":null,\"finish_reason\":null}",
+			index);
+	close_event(answer, out);
+}
+
+void api_stream_news(struct api_answer *answer, uint32_t index, struct api_json *out)
+{
+	struct api_choice *choice = &answer->choices[index];
+	struct api_json *column = choice->column;
+	if (!api_choice_has_news(choice, &answer->shape))
+		return;
+	out->failed |= api_choice_failed(choice);
+	api_stream_begin(answer, index, out);
+	open_event(answer, out);
+	api_json_format(
+		out, answer->shape.chat ? "{\"index\":%u,\"delta\":{\"content\":" : "{\"index\":%u,\"text\":", index);
+	api_json_string(out, column[COLUMN_TEXT].bytes, column[COLUMN_TEXT].n);
+	api_json_text(out, answer->shape.chat ? "},\"logprobs\":" : ",\"logprobs\":");
+	api_choice_write_logprobs(choice, &answer->shape, out);
+	api_json_text(out, ",\"finish_reason\":null");
+	if (!choice->prompt_ids_sent)
+		api_answer_write_ids(answer, "prompt_token_ids", &column[COLUMN_PROMPT_IDS], out);
+	choice->prompt_ids_sent = true;
+	api_answer_write_ids(answer, "token_ids", &column[COLUMN_IDS], out);
+	api_json_text(out, "}");
+	close_event(answer, out);
+	api_choice_clear(choice);
+}
+
+void api_stream_finish(struct api_answer *answer, uint32_t index, struct api_json *out)
+{
+	api_stream_begin(answer, index, out);
+	api_stream_news(answer, index, out);
+	open_event(answer, out);
+	api_json_format(out, answer->shape.chat ? "{\"index\":%u,\"delta\":{}" : "{\"index\":%u,\"text\":\"\"", index);
+	api_json_text(out, ",\"logprobs\":null,\"finish_reason\":");
+	api_choice_write_finish(&answer->choices[index], out);
+	api_json_text(out, "}");
+	close_event(answer, out);
+}
+
+void api_stream_end(const struct api_answer *answer, struct api_json *out)
+{
+	if (answer->include_usage) {
+		open_event(answer, out);
+		api_json_text(out, "],\"usage\":");
+		api_answer_write_usage(answer, out);
+		api_json_text(out, "}\n\n");
+	}
+	api_json_text(out, "data: [DONE]\n\n");
+}
+
+void api_stream_error(const struct api_error *error, struct api_json *out)
+{
+	api_json_text(out, "data: ");
+	api_error_write(error, out);
+	api_json_text(out, "\n\n");
+}

@@ -1,0 +1,218 @@
+/* weightctl status: the daemon's own JSON, passed on or laid out for people. What it says of placement is what the
+ * kernel said of every page; nothing is rounded into "fine" here. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yyjson.h>
+
+#include "src/ctl/control_client.h"
+#include "src/ctl/table.h"
+#include "src/ctl/weightctl.h"
+
+/* Members by name; what is absent reads as "-" or 0, so that a newer client can read an older daemon. */
+static const char *text_of(yyjson_val *object, const char *key)
+{
+	const char *text = yyjson_get_str(yyjson_obj_get(object, key));
+	return text && text[0] ? text : "-";
+}
+
+static uint64_t number_of(yyjson_val *object, const char *key)
+{
+	return yyjson_get_uint(yyjson_obj_get(object, key));
+}
+
+static void bytes_cell(struct table *table, yyjson_val *object, const char *key)
+{
+	char text[TABLE_UNIT_TEXT];
+	table_cell(table, "%s", table_bytes(number_of(object, key), text));
+}
+
+static void number_cell(struct table *table, yyjson_val *object, const char *key)
+{
+	table_cell(table, "%" PRIu64, number_of(object, key));
+}
+
+static void text_cell(struct table *table, yyjson_val *object, const char *key)
+{
+	table_cell(table, "%s", text_of(object, key));
+}
+
+static void print_table(struct table *table)
+{
+	putchar('\n');
+	table_print(table, stdout);
+	table_free(table);
+}
+
+static void print_models(yyjson_val *models)
+{
+	struct table *table = table_new("MODEL|STATE|ARCH|>GENERATION|>CONTEXT|CPU|NUMERICS|BACKING|RESTART|FILE");
+	yyjson_val *model;
+	size_t i, n;
+	if (!table)
+		return;
+	yyjson_arr_foreach(models, i, n, model)
+	{
+		text_cell(table, model, "name");
+		text_cell(table, model, "state");
+		text_cell(table, model, "architecture");
+		number_cell(table, model, "generation");
+		number_cell(table, model, "context_tokens");
+		text_cell(table, model, "cpu_level");
+		text_cell(table, model, "numerics");
+		text_cell(table, model, "backing");
+		text_cell(table, model, "restart");
+		text_cell(table, model, "path");
+	}
+	print_table(table);
+	yyjson_arr_foreach(models, i, n, model)
+	{
+		if (yyjson_obj_get(model, "error"))
+			printf("%s: %s\n", text_of(model, "name"), text_of(model, "error"));
+	}
+}
+
+static void print_copies(yyjson_val *models)
+{
+	struct table *table = table_new(
+		"COPY OF|>NODE|>SIZE|>HUGE|>PAGES|>ON NODE|>MISPLACED|>ABSENT|>UNKNOWN|PLACEMENT|>CHECKED|SEGMENT");
+	yyjson_val *model, *copy;
+	size_t i, n, j, m;
+	if (!table)
+		return;
+	yyjson_arr_foreach(models, i, n, model)
+	{
+		yyjson_arr_foreach(yyjson_obj_get(model, "copies"), j, m, copy)
+		{
+			char ago[TABLE_UNIT_TEXT];
+			text_cell(table, model, "name");
+			number_cell(table, copy, "node");
+			bytes_cell(table, copy, "bytes");
+			bytes_cell(table, copy, "huge_bytes");
+			number_cell(table, copy, "pages");
+			number_cell(table, copy, "on_node");
+			number_cell(table, copy, "misplaced");
+			number_cell(table, copy, "absent");
+			number_cell(table, copy, "unknown");
+			text_cell(table, copy, "placement");
+			uint64_t ms = number_of(copy, "checked_ms_ago");
+			if (ms < 1000)
+				table_cell(table, "now");
+			else
+				table_cell(table, "%s ago", table_duration((double)ms / 1000, ago));
+			text_cell(table, copy, "segment");
+		}
+	}
+	print_table(table);
+}
+
+/* Call memory: what a worker keeps for itself now and at most so far; the arena is the part for calls. */
+static void print_workers(yyjson_val *workers)
+{
+	struct table *table = table_new("WORKER|>PID|>NODE|CPUS|MODEL|STATE|>RESTARTS|>RUNNING|>WAITING|>KV "
+					"PAGES|>ARENA|>PEAK|>PRIVATE|>PEAK|WEIGHTS");
+	yyjson_val *worker;
+	size_t i, n;
+	if (!table)
+		return;
+	yyjson_arr_foreach(workers, i, n, worker)
+	{
+		number_cell(table, worker, "index");
+		number_cell(table, worker, "pid");
+		number_cell(table, worker, "node");
+		text_cell(table, worker, "cpus");
+		text_cell(table, worker, "model");
+		table_cell(table, "%s%s", text_of(worker, "state"),
+			   yyjson_get_bool(yyjson_obj_get(worker, "oversubscribed")) ? ", oversubscribed" : "");
+		number_cell(table, worker, "restarts");
+		number_cell(table, worker, "running");
+		number_cell(table, worker, "waiting");
+		table_cell(table, "%" PRIu64 "/%" PRIu64, number_of(worker, "kv_pages_used"),
+			   number_of(worker, "kv_pages"));
+		bytes_cell(table, worker, "arena_bytes");
+		bytes_cell(table, worker, "arena_peak_bytes");
+		bytes_cell(table, worker, "private_bytes");
+		bytes_cell(table, worker, "private_peak_bytes");
+		table_cell(table, "%s", yyjson_get_bool(yyjson_obj_get(worker, "locked")) ? "locked" : "unlocked");
+	}
+	print_table(table);
+}
+
+static void print_totals(yyjson_val *root)
+{
+	char front[TABLE_UNIT_TEXT], parent[TABLE_UNIT_TEXT], now[TABLE_UNIT_TEXT], peak[TABLE_UNIT_TEXT];
+	yyjson_val *front_object = yyjson_obj_get(root, "front"), *parent_object = yyjson_obj_get(root, "parent");
+	printf("\nprivate memory: front (pid %" PRIu64 ") %s, parent %s, all processes %s (peak %s)\n",
+	       number_of(front_object, "pid"), table_bytes(number_of(front_object, "private_bytes"), front),
+	       table_bytes(number_of(parent_object, "private_bytes"), parent),
+	       table_bytes(number_of(root, "private_bytes_total"), now),
+	       table_bytes(number_of(root, "private_peak_bytes_total"), peak));
+}
+
+static void print_for_people(yyjson_val *root)
+{
+	char uptime[TABLE_UNIT_TEXT];
+	yyjson_val *models = yyjson_obj_get(root, "models"), *workers = yyjson_obj_get(root, "workers");
+	printf("weightd %s, instance %s, pid %" PRIu64 ": %s, up %s\n", text_of(root, "version"),
+	       text_of(root, "instance"), number_of(root, "pid"), text_of(root, "state"),
+	       table_duration(yyjson_get_num(yyjson_obj_get(root, "uptime_s")), uptime));
+	printf("socket %s, listen %s, io %s\n", text_of(root, "socket"), text_of(root, "listen"), text_of(root, "io"));
+	if (yyjson_arr_size(models)) {
+		print_models(models);
+		print_copies(models);
+	}
+	if (yyjson_arr_size(workers))
+		print_workers(workers);
+	print_totals(root);
+}
+
+/* Ready, and no page known to be on a wrong node. */
+static bool all_well(yyjson_val *root)
+{
+	yyjson_val *model, *copy;
+	size_t i, n, j, m;
+	if (strcmp(text_of(root, "state"), "ready"))
+		return false;
+	yyjson_arr_foreach(yyjson_obj_get(root, "models"), i, n, model)
+	{
+		yyjson_arr_foreach(yyjson_obj_get(model, "copies"), j, m, copy)
+		{
+			if (number_of(copy, "misplaced") || !strcmp(text_of(copy, "placement"), "misplaced"))
+				return false;
+		}
+	}
+	return true;
+}
+
+int weightctl_status(struct weightctl *ctl)
+{
+	struct err err = {""};
+	char *text;
+	size_t n;
+	pid_t pid;
+	int fd = control_connect(ctl->control, &pid, &err);
+	if (fd < 0)
+		return weightctl_unreachable(ctl, &err);
+	int rc = control_ask(fd, ctl->interrupt_fd, "status", &text, &n, &err);
+	close(fd);
+	if (rc < 0)
+		return rc == -EINTR ? EXIT_INTERRUPTED : weightctl_fail(ctl, EXIT_FAILED, "%s", err.text);
+	yyjson_doc *doc = yyjson_read(text, n, 0);
+	yyjson_val *root = yyjson_doc_get_root(doc);
+	if (!yyjson_is_obj(root)) {
+		rc = weightctl_fail(ctl, EXIT_FAILED, "the daemon's answer is not a JSON object");
+	} else if (yyjson_get_str(yyjson_obj_get(root, "error"))) {
+		rc = weightctl_fail(ctl, EXIT_REFUSED, "status: %s", text_of(root, "error"));
+	} else {
+		if (ctl->json)
+			printf("%s%s", text, n && text[n - 1] == '\n' ? "" : "\n");
+		else
+			print_for_people(root);
+		rc = all_well(root) ? EXIT_OK : EXIT_FAILED;
+	}
+	yyjson_doc_free(doc);
+	free(text);
+	return rc;
+}

@@ -1,0 +1,59 @@
+/* Calls the front has with workers, and the table that finds them by id. Ids count up and never come again, so a late
+ * record can't be taken for another call's. */
+#ifndef WEIGHTD_SRC_FRONT_CALL_H
+#define WEIGHTD_SRC_FRONT_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/api/json.h"
+#include "src/call.h"
+
+struct exchange;
+struct front_worker;
+
+enum call_phase {
+	PHASE_QUEUED,  /* the worker knows nothing of it */
+	PHASE_SENDING, /* CALL_BEGIN is out, not all bytes */
+	PHASE_SENT,
+};
+
+struct front_call {
+	uint64_t id;
+	struct exchange *exchange;   /* borrows; NULL: nobody waits for it any more, it is being cancelled */
+	uint32_t index;		     /* of the exchange's choices */
+	struct front_worker *worker; /* borrows */
+	enum call_phase phase;
+	bool cancel_sent;
+	struct call_begin begin;
+	struct api_json bytes; /* for CALL_BYTES; owned, gone once sent */
+	size_t sent;
+	struct front_call *next, *previous; /* the worker's calls, oldest first */
+	struct front_call *chain;	    /* the table's */
+};
+
+struct call_table {
+	struct front_call **bucket; /* [mask + 1] owned */
+	uint64_t mask;
+	uint64_t last_id;
+	uint32_t n;
+};
+
+/* For about `n_expected` calls at a time (more only cost time). -ENOMEM. */
+int call_table_init(struct call_table *table, uint32_t n_expected);
+void call_table_fini(struct call_table *table); /* of an empty table */
+
+/* A fresh call in the table, or NULL. */
+struct front_call *call_new(struct call_table *table);
+/* Takes the call out of the table and frees it. */
+void call_free(struct call_table *table, struct front_call *call);
+struct front_call *call_find(const struct call_table *table, uint64_t id);
+
+/* Does this call make an answer of tokens (or else of CALL_RESULT)? */
+static inline bool call_generates(const struct front_call *call)
+{
+	return call->begin.kind == CALL_KIND_CHAT || call->begin.kind == CALL_KIND_COMPLETE ||
+	       call->begin.kind == CALL_KIND_COMPLETE_IDS;
+}
+
+#endif

@@ -1,0 +1,507 @@
+/* One client connection as a state machine over three operations: a receive, a send, and a poll for the hang-up.
+ *
+ *                 a whole request              connection_end            all bytes left
+ *      READING ---------------------> ANSWERING -------------> SENDING ------------------> READING (keep-alive)
+ *         |  ^--- not whole yet: receive   |                      |            `---------> LINGERING (last answer)
+ *         |                                |                      |                            |
+ *         | end of file, idle too long     | hang-up: `gone`      | error, client stalls       | end of file, 2 s
+ *         '--------------------------------+----------------------+----------------------------+---> CLOSING
+ *
+ * Invariants. Outside of the loop's `done` functions a connection that is not CLOSING has an operation in flight: the
+ * receive in READING and LINGERING, the hang-up poll in ANSWERING, the send in SENDING. Memory goes only when none is
+ * left, hence never under a caller's feet. Nothing is received while an answer is made: a client that pipelines is held
+ * back by its socket. The poll stays in flight for the connection's life, so that an answer costs no operation for it.
+ *
+ * LINGERING is there because closing a socket with unread bytes in it resets the connection, and the reset can overtake
+ * the answer; so our side is shut down, and what still comes (the rest of a body refused as too large, say) is thrown
+ * away until the client has closed, for a short while.
+ *
+ * Deadlines need no timer each: one tick per set looks at them. */
+#include "src/front/connection.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/clock.h"
+#include "src/front/output.h"
+
+#define SECOND UINT64_C(1000000000)
+#define LINGER_NS (2 * SECOND)
+#define TICK_MAX_NS SECOND
+#define TICK_MIN_NS (SECOND / 100)
+
+enum { IN_BYTES = 16384, HEAD_BYTES = 4096 };
+
+enum connection_state { READING, ANSWERING, SENDING, LINGERING, CLOSING };
+
+struct connection {
+	struct connection_set *set;
+	struct connection *next, *previous;
+	enum connection_state state;
+	int socket;
+	void *answerer;
+	struct http_parser *parser;
+	uint64_t deadline_ns; /* when the tick ends the present state; 0: never */
+	bool request_begun;   /* READING: the deadline is the request's, not the idle one */
+	bool hung_up;	      /* the poll has ended */
+	bool given_up;	      /* ANSWERING: too slow or out of memory; `gone` is on its way */
+	bool last;	      /* no request after this answer */
+	/* of the request being answered */
+	bool keep_alive, is_http_1_0, is_head;
+	bool chunked; /* its answer is */
+	struct loop_op receive, send, hangup;
+	struct output output;
+	char in[IN_BYTES];
+};
+
+#define CONNECTION_OF(op, field) ((struct connection *)((char *)(op)-offsetof(struct connection, field)))
+
+/* --- the end --------------------------------------------------------------------------------------------------------
+ */
+
+static void free_when_still(struct connection *connection)
+{
+	struct connection_set *set = connection->set;
+	if (connection->receive.in_flight || connection->send.in_flight || connection->hangup.in_flight)
+		return;
+	if (connection->previous)
+		connection->previous->next = connection->next;
+	else
+		set->first = connection->next;
+	if (connection->next)
+		connection->next->previous = connection->previous;
+	if (--set->n == 0)
+		loop_cancel(set->loop, &set->tick);
+	close(connection->socket);
+	if (set->handler.closed)
+		set->handler.closed(connection);
+	http_parser_free(connection->parser);
+	output_fini(&connection->output);
+	free(connection);
+}
+
+/* Ends what is in flight, then the connection. May end its memory when called from one of its `done` functions. */
+static void wind_up(struct connection *connection)
+{
+	struct loop *loop = connection->set->loop;
+	connection->state = CLOSING;
+	connection->deadline_ns = 0;
+	loop_cancel(loop, &connection->receive);
+	loop_cancel(loop, &connection->send);
+	loop_cancel(loop, &connection->hangup);
+	free_when_still(connection);
+}
+
+static void close_now(struct connection *connection)
+{
+	if (connection->state != CLOSING)
+		wind_up(connection);
+}
+
+static void linger(struct connection *connection)
+{
+	if (connection->hung_up || shutdown(connection->socket, SHUT_WR) != 0) {
+		close_now(connection);
+		return;
+	}
+	connection->state = LINGERING;
+	connection->deadline_ns = clock_now_ns() + LINGER_NS;
+	if (!connection->receive.in_flight)
+		loop_receive(connection->set->loop, &connection->receive, connection->socket, connection->in, IN_BYTES);
+}
+
+/* --- requests -------------------------------------------------------------------------------------------------------
+ */
+
+static void begin_answering(struct connection *connection)
+{
+	connection->state = ANSWERING;
+	connection->deadline_ns = 0;
+	connection->request_begun = false;
+	connection->answerer = NULL;
+	connection->chunked = false;
+	if (!connection->hangup.in_flight) /* ended while the request was read: it ends again at once, now as `gone` */
+		loop_hangup(connection->set->loop, &connection->hangup, connection->socket);
+}
+
+static void tell_request(struct connection *connection, const struct http_request *request)
+{
+	begin_answering(connection);
+	connection->keep_alive = request->keep_alive;
+	connection->is_http_1_0 = request->is_http_1_0;
+	connection->is_head = strcmp(request->method, "HEAD") == 0;
+	connection->set->handler.request(connection, request);
+	http_next(connection->parser); /* a large body does not wait for its answer */
+}
+
+static void tell_refused(struct connection *connection, int status, const char *reason)
+{
+	begin_answering(connection);
+	connection->keep_alive = connection->is_http_1_0 = connection->is_head = false;
+	connection->set->handler.refused(connection, status, reason);
+}
+
+static void read_on(struct connection *connection)
+{
+	const struct connection_limits *limits = &connection->set->limits;
+	bool begun = http_is_midway(connection->parser);
+	if (!begun)
+		connection->deadline_ns = clock_now_ns() + limits->idle_ns;
+	else if (!connection->request_begun)
+		connection->deadline_ns = clock_now_ns() + limits->request_ns;
+	connection->request_begun = begun;
+	loop_receive(connection->set->loop, &connection->receive, connection->socket, connection->in, IN_BYTES);
+}
+
+static void invite(struct connection *connection)
+{
+	static const char words[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	if (output_append(&connection->output, words, sizeof words - 1) == 0)
+		connection_flush(connection); /* else the client sends its body after a while without the invitation */
+}
+
+static void feed(struct connection *connection, const char *bytes, size_t n_bytes)
+{
+	struct http_request request;
+	struct err err = {""};
+	int status = 0;
+	switch (http_feed(connection->parser, bytes, n_bytes, &request, &status, &err)) {
+	case HTTP_COMPLETE:
+		tell_request(connection, &request);
+		break;
+	case HTTP_BAD:
+		tell_refused(connection, status, err.text);
+		break;
+	case HTTP_CONTINUE:
+		invite(connection);
+		read_on(connection);
+		break;
+	case HTTP_NEED_MORE:
+		if (connection->last && !http_is_midway(connection->parser))
+			close_now(connection);
+		else
+			read_on(connection);
+		break;
+	}
+}
+
+static void received(struct loop_op *op, int result)
+{
+	struct connection *connection = CONNECTION_OF(op, receive);
+	switch (connection->state) {
+	case READING:
+		if (result > 0)
+			feed(connection, connection->in, (size_t)result);
+		else
+			close_now(connection);
+		break;
+	case ANSWERING: /* a request that took too long was refused: its rest is of no interest */
+	case SENDING:
+		break;
+	case LINGERING:
+		if (result > 0)
+			loop_receive(connection->set->loop, op, connection->socket, connection->in, IN_BYTES);
+		else
+			close_now(connection);
+		break;
+	case CLOSING:
+		free_when_still(connection);
+		break;
+	}
+}
+
+static void hung_up(struct loop_op *op, int result)
+{
+	struct connection *connection = CONNECTION_OF(op, hangup);
+	(void)result; /* poll bits, cancelled by give_up, or an error: the client cannot be watched any longer */
+	connection->hung_up = true;
+	if (connection->state == CLOSING) {
+		free_when_still(connection);
+	} else if (connection->state == ANSWERING) {
+		connection->state = CLOSING; /* first, so that nothing `gone` calls can end the memory */
+		connection->set->handler.gone(connection);
+		wind_up(connection);
+	} /* else the receive or the send will tell; an answer that is complete is sent to half an open connection, too
+	   */
+}
+
+/* --- answers --------------------------------------------------------------------------------------------------------
+ */
+
+/* The client will not get this answer. `gone` comes from the loop, by way of the poll. */
+static void give_up(struct connection *connection)
+{
+	connection->given_up = true;
+	loop_cancel(connection->set->loop, &connection->hangup);
+}
+
+static int queue(struct connection *connection, const void *bytes, size_t n_bytes)
+{
+	if (connection->state != ANSWERING || connection->given_up)
+		return -EPIPE;
+	/* What was queued before counts: an answer that is large all at once is not its client's slowness. */
+	int rc = connection->output.n_bytes > connection->set->limits.client_buffer_bytes
+			 ? -EPIPE
+			 : output_append(&connection->output, bytes, n_bytes);
+	if (rc != 0)
+		give_up(connection);
+	return rc;
+}
+
+static void answer_left(struct connection *connection)
+{
+	output_fini(&connection->output);
+	if (connection->keep_alive && !connection->last) {
+		connection->state = READING;
+		feed(connection, NULL, 0);
+	} else {
+		linger(connection);
+	}
+}
+
+static void sent(struct loop_op *op, int result)
+{
+	struct connection *connection = CONNECTION_OF(op, send);
+	if (connection->state == CLOSING) {
+		free_when_still(connection);
+		return;
+	}
+	if (result < 0) {
+		if (connection->state == ANSWERING)
+			give_up(connection);
+		else
+			close_now(connection);
+		return;
+	}
+	output_take(&connection->output, (size_t)result);
+	if (connection->output.n_bytes) {
+		if (connection->state == SENDING)
+			connection->deadline_ns = clock_now_ns() + connection->set->limits.stall_ns;
+		connection_flush(connection);
+	} else if (connection->state == SENDING) {
+		answer_left(connection);
+	}
+}
+
+void connection_flush(struct connection *connection)
+{
+	const void *bytes;
+	if (connection->state == CLOSING || connection->given_up || connection->send.in_flight)
+		return;
+	size_t n_bytes = output_front(&connection->output, &bytes);
+	if (n_bytes)
+		loop_send(connection->set->loop, &connection->send, connection->socket, bytes, n_bytes);
+}
+
+static int queue_head(struct connection *connection, int status, const char *content_type, uint64_t n_body,
+		      const char *extra)
+{
+	char head[HEAD_BYTES], lines[HEAD_BYTES];
+	time_t now = time(NULL);
+	struct tm utc;
+	size_t n = 0;
+	if (gmtime_r(&now, &utc)) /* RFC 9110, 6.6.1: a server with a clock says when */
+		n = strftime(lines, sizeof lines, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc);
+	int more = snprintf(lines + n, sizeof lines - n, "%s", extra ? extra : "");
+	if (connection->last)
+		connection->keep_alive = false;
+	size_t n_head = more < 0 || (size_t)more >= sizeof lines - n
+				? 0
+				: http_format_head(head, sizeof head, status, content_type, n_body,
+						   connection->keep_alive, lines);
+	assert(n_head); /* who answers keeps to a few short lines */
+	return queue(connection, head, n_head);
+}
+
+int connection_answer(struct connection *connection, int status, const char *content_type, const void *body,
+		      size_t n_bytes, const char *extra)
+{
+	int rc = queue_head(connection, status, content_type, n_bytes, extra);
+	if (rc == 0 && n_bytes && !connection->is_head)
+		rc = output_append(&connection->output, body, n_bytes); /* not `queue`: the head is not a backlog */
+	if (rc == -ENOMEM)
+		give_up(connection);
+	return rc ? rc : connection_end(connection);
+}
+
+int connection_begin(struct connection *connection, int status, const char *content_type, const char *extra)
+{
+	connection->chunked = !connection->is_http_1_0 && !connection->is_head;
+	if (connection->is_http_1_0)
+		connection->keep_alive = false;
+	return queue_head(connection, status, content_type, connection->is_http_1_0 ? HTTP_UNTIL_CLOSE : HTTP_CHUNKED,
+			  extra);
+}
+
+int connection_write(struct connection *connection, const void *bytes, size_t n_bytes)
+{
+	char size[20];
+	if (n_bytes == 0 || connection->is_head)
+		return connection->state == ANSWERING && !connection->given_up ? 0 : -EPIPE;
+	if (!connection->chunked)
+		return queue(connection, bytes, n_bytes);
+	int rc = queue(connection, size, http_format_chunk(size, n_bytes));
+	if (rc == 0)
+		rc = output_append(&connection->output, bytes, n_bytes);
+	if (rc == 0)
+		rc = output_append(&connection->output, "\r\n", 2);
+	if (rc == -ENOMEM) /* what is queued is no whole chunk: it does not matter, nothing more is sent */
+		give_up(connection);
+	return rc;
+}
+
+int connection_end(struct connection *connection)
+{
+	if (connection->state != ANSWERING || connection->given_up)
+		return -EPIPE;
+	int rc = connection->chunked ? queue(connection, "0\r\n\r\n", 5) : 0;
+	if (rc != 0)
+		return rc;
+	connection->state = SENDING;
+	connection->answerer = NULL;
+	connection->deadline_ns = clock_now_ns() + connection->set->limits.stall_ns;
+	connection_flush(connection);
+	if (!connection->send.in_flight) /* all has left: go on from the loop, not from here */
+		loop_timer(connection->set->loop, &connection->send, 0);
+	return 0;
+}
+
+/* --- one connection -------------------------------------------------------------------------------------------------
+ */
+
+static void tick(struct loop_op *op, int result);
+
+static uint64_t tick_ns(const struct connection_limits *limits)
+{
+	uint64_t least = limits->idle_ns < limits->request_ns ? limits->idle_ns : limits->request_ns;
+	if (limits->stall_ns < least)
+		least = limits->stall_ns;
+	least /= 4;
+	return least > TICK_MAX_NS ? TICK_MAX_NS : least < TICK_MIN_NS ? TICK_MIN_NS : least;
+}
+
+int connection_open(struct connection_set *set, int socket)
+{
+	struct connection *connection = calloc(1, sizeof *connection);
+	if (!connection || http_parser_new(set->limits.max_request_bytes, &connection->parser) != 0) {
+		free(connection);
+		close(socket);
+		return -ENOMEM;
+	}
+	connection->set = set;
+	connection->socket = socket;
+	connection->last = set->draining;
+	connection->receive.done = received;
+	connection->send.done = sent;
+	connection->hangup.done = hung_up;
+	connection->next = set->first;
+	if (set->first)
+		set->first->previous = connection;
+	set->first = connection;
+	if (set->n++ == 0 && !set->tick.in_flight)
+		loop_timer(set->loop, &set->tick, tick_ns(&set->limits));
+	loop_hangup(set->loop, &connection->hangup, socket);
+	read_on(connection);
+	return 0;
+}
+
+void *connection_owner(const struct connection *connection)
+{
+	return connection->set->owner;
+}
+
+void *connection_answerer(const struct connection *connection)
+{
+	return connection->answerer;
+}
+
+void connection_set_answerer(struct connection *connection, void *answerer)
+{
+	connection->answerer = answerer;
+}
+
+void connection_drain(struct connection *connection)
+{
+	connection->last = true;
+	if (connection->state == READING && !http_is_midway(connection->parser))
+		close_now(connection);
+}
+
+void connection_abort(struct connection *connection)
+{
+	close_now(connection);
+}
+
+uint64_t connection_queued(const struct connection *connection)
+{
+	return connection->output.n_bytes;
+}
+
+/* --- all of them ----------------------------------------------------------------------------------------------------
+ */
+
+static void expire(struct connection *connection)
+{
+	if (connection->state == READING && http_is_midway(connection->parser)) {
+		loop_cancel(connection->set->loop, &connection->receive);
+		tell_refused(connection, 408, "the request did not arrive in time");
+	} else {
+		close_now(connection);
+	}
+}
+
+static void tick(struct loop_op *op, int result)
+{
+	struct connection_set *set = (struct connection_set *)((char *)op - offsetof(struct connection_set, tick));
+	uint64_t now = clock_now_ns();
+	(void)result;
+	for (struct connection *connection = set->first, *next; connection; connection = next) {
+		next = connection->next; /* whatever `expire` leads to, no connection's memory goes before its own
+					    `done` */
+		if (connection->deadline_ns && connection->deadline_ns <= now)
+			expire(connection);
+	}
+	if (set->n)
+		loop_timer(set->loop, op, tick_ns(&set->limits));
+}
+
+void connection_set_init(struct connection_set *set, struct loop *loop, const struct connection_handler *handler,
+			 const struct connection_limits *limits, void *owner)
+{
+	*set = (struct connection_set){
+		.loop = loop,
+		.handler = *handler,
+		.limits = *limits,
+		.owner = owner,
+		.tick.done = tick,
+	};
+	if (!set->limits.idle_ns)
+		set->limits.idle_ns = 75 * SECOND;
+	if (!set->limits.request_ns)
+		set->limits.request_ns = 30 * SECOND;
+	if (!set->limits.stall_ns)
+		set->limits.stall_ns = 30 * SECOND;
+}
+
+void connection_set_drain(struct connection_set *set)
+{
+	set->draining = true;
+	for (struct connection *connection = set->first, *next; connection; connection = next) {
+		next = connection->next;
+		connection_drain(connection);
+	}
+}
+
+void connection_set_abort(struct connection_set *set)
+{
+	for (struct connection *connection = set->first, *next; connection; connection = next) {
+		next = connection->next;
+		connection_abort(connection);
+	}
+}

@@ -1,0 +1,291 @@
+#include "src/front/exchange.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "src/api/stream.h"
+#include "src/clock.h"
+#include "src/front.h"
+#include "src/front/reply.h"
+
+/* --- the end
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* Lets go of everything; calls that still run are cancelled. The connection goes on without us. */
+static void end(struct exchange *exchange)
+{
+	connection_set_answerer(exchange->connection, NULL);
+	for (uint32_t i = 0; i < exchange->answer.n_choices; i++)
+		if (exchange->calls[i])
+			worker_cancel_call(exchange->calls[i]->worker, exchange->calls[i]);
+	free(exchange->calls);
+	api_answer_fini(&exchange->answer);
+	free(exchange);
+}
+
+static void observe_duration(struct exchange *exchange)
+{
+	if (exchange->route == ROUTE_CHAT || exchange->route == ROUTE_COMPLETIONS)
+		metrics_observe(&exchange->front->metrics.duration, clock_now_ns() - exchange->started_ns);
+}
+
+/* Ends the exchange with an error: an HTTP status while that can still be said, an event afterwards. After the event
+ * the connection closes, so that no client takes what it got for a whole answer. */
+static void fail(struct exchange *exchange, const struct api_error *error)
+{
+	struct front *front = exchange->front;
+	observe_duration(exchange);
+	if (exchange->head_sent) {
+		front->metrics.stream_errors++;
+		api_json_reset(&front->scratch);
+		api_stream_error(error, &front->scratch);
+		if (!front->scratch.failed)
+			connection_write(exchange->connection, front->scratch.bytes, front->scratch.n);
+		connection_drain(exchange->connection);
+		connection_end(exchange->connection);
+	} else {
+		reply_error(front, exchange->connection, exchange->route, error);
+	}
+	if (front->scratch.failed)
+		api_json_fini(&front->scratch);
+	end(exchange);
+}
+
+static void fail_for_memory(struct exchange *exchange)
+{
+	struct api_error error;
+	api_json_fini(&exchange->front->scratch); /* what failed is given back, so that the words may find room */
+	api_error_set(&error, 500, NULL, NULL, "out of memory");
+	fail(exchange, &error);
+}
+
+void exchange_abandon(struct exchange *exchange)
+{
+	exchange->front->metrics.clients_gone++;
+	end(exchange);
+}
+
+/* --- a stream
+ * ----------------------------------------------------------------------------------------------------------- */
+
+/* The scratch buffer, empty, for events to come. The head goes out with the first of them: until then a call that fails
+ * (a prompt that is too long) is still an HTTP error. */
+static struct api_json *events(struct exchange *exchange)
+{
+	if (!exchange->head_sent) {
+		exchange->head_sent = true;
+		metrics_request(&exchange->front->metrics, exchange->route, 200);
+		connection_begin(exchange->connection, 200, API_STREAM_TYPE, "Cache-Control: no-store\r\n");
+	}
+	api_json_reset(&exchange->front->scratch);
+	return &exchange->front->scratch;
+}
+
+/* Sends the events written to the scratch buffer. False: that failed, and the exchange is gone. */
+static bool send_events(struct exchange *exchange)
+{
+	const struct api_json *scratch = &exchange->front->scratch;
+	if (scratch->failed) {
+		fail_for_memory(exchange);
+		return false;
+	}
+	connection_write(exchange->connection, scratch->bytes, scratch->n);
+	connection_flush(exchange->connection);
+	return true;
+}
+
+void exchange_accepted(struct front_call *call, const struct call_accepted *accepted)
+{
+	struct exchange *exchange = call->exchange;
+	exchange->answer.choices[call->index].prompt_tokens = accepted->prompt_tokens;
+	if (!exchange->answer.stream)
+		return;
+	api_stream_begin(&exchange->answer, call->index, events(exchange));
+	send_events(exchange);
+}
+
+void exchange_token(struct front_call *call, const struct record_token *token)
+{
+	struct exchange *exchange = call->exchange;
+	if (!token->is_prompt && !exchange->first_token_seen) {
+		exchange->first_token_seen = true;
+		metrics_observe(&exchange->front->metrics.first_token, clock_now_ns() - exchange->started_ns);
+	}
+	api_choice_token(&exchange->answer.choices[call->index], &exchange->answer.shape, token);
+	/* An echoed prompt goes out with the first token after it, as one event. */
+	if (!exchange->answer.stream || token->is_prompt)
+		return;
+	api_stream_news(&exchange->answer, call->index, events(exchange));
+	send_events(exchange);
+}
+
+/* --- the end of calls
+ * --------------------------------------------------------------------------------------------------- */
+
+int exchange_result(struct front_call *call, const void *bytes, size_t n_bytes)
+{
+	struct api_choice *choice = &call->exchange->answer.choices[call->index];
+	if (call->begin.kind == CALL_KIND_TOKENIZE)
+		return api_choice_ids(choice, bytes, n_bytes);
+	api_choice_text(choice, bytes, n_bytes);
+	return 0;
+}
+
+static void finish_stream(struct exchange *exchange, uint32_t index)
+{
+	struct api_json *out = events(exchange);
+	api_stream_finish(&exchange->answer, index, out);
+	if (exchange->n_open == 0)
+		api_stream_end(&exchange->answer, out);
+	if (!send_events(exchange) || exchange->n_open)
+		return;
+	observe_duration(exchange);
+	connection_end(exchange->connection);
+	end(exchange);
+}
+
+static void finish_whole(struct exchange *exchange)
+{
+	struct front *front = exchange->front;
+	if (exchange->n_open)
+		return;
+	observe_duration(exchange);
+	api_json_reset(&front->scratch);
+	api_answer_write(&exchange->answer, &front->scratch);
+	reply(front, exchange->connection, exchange->route, 200, NULL, &front->scratch);
+	end(exchange);
+}
+
+/* The call has ended at its worker, and will be freed by who reports it. */
+static struct exchange *release(struct front_call *call)
+{
+	struct exchange *exchange = call->exchange;
+	call->exchange = NULL;
+	exchange->calls[call->index] = NULL;
+	exchange->n_open--;
+	return exchange;
+}
+
+void exchange_done(struct front_call *call, const struct record_done *done)
+{
+	struct exchange *exchange = release(call);
+	if (done->finish == FINISH_CANCELLED) { /* and not by us */
+		struct api_error error;
+		api_error_set(&error, 503, "call_cancelled", NULL, "the worker has stopped this call");
+		fail(exchange, &error);
+		return;
+	}
+	api_choice_done(&exchange->answer.choices[call->index], done);
+	if (exchange->answer.stream)
+		finish_stream(exchange, call->index);
+	else
+		finish_whole(exchange);
+}
+
+void exchange_failed(struct front_call *call, const struct api_error *error)
+{
+	fail(release(call), error);
+}
+
+/* --- the start
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static struct fleet_model *find_model(struct front *front, const struct api_text *name, struct api_error *error)
+{
+	struct fleet_model *model = fleet_find_model(&front->fleet, name->bytes, name->n_bytes);
+	if (model)
+		return model;
+	bool none_yet = front->fleet.n_models == 0 && !front->state.failed; /* loaded, and its workers are starting */
+	if (!front->has_state || front->state.loading || none_yet)
+		api_error_set(error, 503, "model_loading", NULL, "models are still being loaded; try again");
+	else if (name->bytes)
+		api_error_set(error, 404, "model_not_found", "model", "there is no model '%.127s' here", name->bytes);
+	else
+		api_error_set(error, 503, "no_model", NULL, "no model could be loaded");
+	return NULL;
+}
+
+/* May n more calls of this model be made now? */
+static int admit(struct front *front, const struct fleet_model *model, uint32_t n, struct api_error *error)
+{
+	uint32_t max = front->order.max_queue;
+	if (n > max)
+		return api_error_set(error, 400, "out_of_range", "prompt",
+				     "%u prompts in one request; max_queue allows %u", n, max);
+	if (!fleet_choose(&front->fleet, model))
+		return api_error_set(error, 503, "model_not_ready", NULL, "no worker of model '%s' is ready; try again",
+				     model->name);
+	if (front->calls.n > max - n)
+		return api_error_set(error, 429, "queue_full", NULL,
+				     "all %u places for calls are taken; try again in a moment", max);
+	return 0;
+}
+
+static struct exchange *exchange_new(struct front *front, const struct api_request *request,
+				     const struct fleet_model *model)
+{
+	struct exchange *exchange = calloc(1, sizeof *exchange);
+	if (!exchange)
+		return NULL;
+	exchange->front = front;
+	exchange->calls = calloc(api_request_n_calls(request), sizeof(struct front_call *));
+	if (!exchange->calls || api_answer_init(&exchange->answer, request, model->name, (uint64_t)time(NULL))) {
+		free(exchange->calls);
+		api_answer_fini(&exchange->answer);
+		free(exchange);
+		return NULL;
+	}
+	return exchange;
+}
+
+/* Makes the calls; no worker knows of them yet. False: out of memory. */
+static bool make_calls(struct exchange *exchange, const struct api_request *request)
+{
+	for (uint32_t i = 0; i < exchange->answer.n_choices; i++) {
+		struct front_call *call = call_new(&exchange->front->calls);
+		if (!call)
+			return false;
+		exchange->calls[i] = call;
+		call->exchange = exchange;
+		call->index = i;
+		api_request_call(request, i, &call->begin, &call->bytes);
+		if (call->bytes.failed)
+			return false;
+	}
+	return true;
+}
+
+/* What never got to a worker. */
+static void discard(struct exchange *exchange)
+{
+	for (uint32_t i = 0; i < exchange->answer.n_choices; i++)
+		if (exchange->calls[i])
+			call_free(&exchange->front->calls, exchange->calls[i]);
+	free(exchange->calls);
+	api_answer_fini(&exchange->answer);
+	free(exchange);
+}
+
+int exchange_start(struct front *front, struct connection *connection, enum front_route route,
+		   const struct api_request *request, uint64_t started_ns, struct api_error *error)
+{
+	struct fleet_model *model = find_model(front, &request->model, error);
+	if (!model || admit(front, model, api_request_n_calls(request), error))
+		return -1;
+	struct exchange *exchange = exchange_new(front, request, model);
+	if (!exchange)
+		return api_error_set(error, 500, NULL, NULL, "out of memory");
+	if (!make_calls(exchange, request)) {
+		discard(exchange);
+		return api_error_set(error, 500, NULL, NULL, "out of memory");
+	}
+	exchange->connection = connection;
+	exchange->route = route;
+	exchange->started_ns = started_ns;
+	exchange->n_open = exchange->answer.n_choices;
+	connection_set_answerer(connection, exchange);
+	for (uint32_t i = 0; i < exchange->answer.n_choices; i++)
+		worker_add_call(fleet_choose(&front->fleet, model), exchange->calls[i]);
+	return 0;
+}

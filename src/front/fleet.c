@@ -1,0 +1,108 @@
+#include "src/front/fleet.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "src/front.h"
+#include "src/log.h"
+
+enum { STALLED_S = 10 /* an engine with work that finished no step for so long */ };
+
+struct fleet_model *fleet_find_model(struct fleet *fleet, const char *name, size_t n_bytes)
+{
+	if (!name)
+		return fleet->n_models ? &fleet->model[0] : NULL;
+	for (uint32_t i = 0; i < fleet->n_models; i++)
+		if (strlen(fleet->model[i].name) == n_bytes && memcmp(fleet->model[i].name, name, n_bytes) == 0)
+			return &fleet->model[i];
+	return NULL;
+}
+
+static struct fleet_model *learn_model(struct fleet *fleet, const struct message_worker_up *up)
+{
+	struct fleet_model *model = fleet_find_model(fleet, up->model, strnlen(up->model, sizeof up->model));
+	if (!model && fleet->n_models == CONFIG_MODELS_MAX)
+		return NULL;
+	if (!model) {
+		model = &fleet->model[fleet->n_models++];
+		snprintf(model->name, sizeof model->name, "%.*s", (int)sizeof up->model - 1, up->model);
+	}
+	model->created = up->created;
+	model->context_tokens = up->context_tokens;
+	return model;
+}
+
+void fleet_worker_up(struct front *front, const struct message_worker_up *up, const struct channel_fds *fds)
+{
+	struct fleet *fleet = &front->fleet;
+	struct front_worker *worker;
+	struct err err;
+	fleet_worker_down(front, up->worker);
+	struct fleet_model *model = learn_model(fleet, up);
+	if (!model) {
+		struct channel_fds taken = *fds;
+		channel_close(&taken);
+		log_error("worker %u: more than %d models", up->worker, CONFIG_MODELS_MAX);
+		return;
+	}
+	int rc = worker_open(front, fds, &worker, &err);
+	if (rc) {
+		log_error("worker %u: %s", up->worker, err.text);
+		return;
+	}
+	worker->index = up->worker;
+	worker->node = up->node;
+	worker->model = model;
+	worker->next = fleet->workers;
+	fleet->workers = worker;
+}
+
+void fleet_worker_down(struct front *front, uint32_t index)
+{
+	for (struct front_worker **at = &front->fleet.workers; *at; at = &(*at)->next) {
+		struct front_worker *worker = *at;
+		if (worker->index != index)
+			continue;
+		*at = worker->next;
+		worker_close(worker, "the worker that was making this answer has died");
+		return;
+	}
+}
+
+struct front_worker *fleet_choose(struct fleet *fleet, const struct fleet_model *model)
+{
+	struct front_worker *best = NULL;
+	for (struct front_worker *w = fleet->workers; w; w = w->next) {
+		if (w->model != model || !worker_is_ready(w))
+			continue;
+		/* Equally busy ones take turns. */
+		if (!best || w->n_calls < best->n_calls ||
+		    (w->n_calls == best->n_calls && w->n_routed < best->n_routed))
+			best = w;
+	}
+	return best;
+}
+
+static bool is_stalled(struct front_worker *worker, uint64_t now_ns)
+{
+	const struct worker_counters *counters = channel_counters(&worker->channel);
+	uint64_t since = worker_count(&counters->progress_ns);
+	if (worker->n_calls == 0 && worker_count(&counters->running) + worker_count(&counters->waiting) == 0)
+		return false;
+	if (worker->n_calls && worker->busy_since_ns > since)
+		since = worker->busy_since_ns; /* an idle engine need not have shown anything before that */
+	return now_ns > since && now_ns - since > STALLED_S * 1000000000ull;
+}
+
+enum fleet_health fleet_check(struct fleet *fleet, const struct fleet_model *model, uint64_t now_ns)
+{
+	enum fleet_health health = FLEET_NOT_READY;
+	for (struct front_worker *w = fleet->workers; w; w = w->next) {
+		if (w->model != model || !worker_is_ready(w))
+			continue;
+		if (!is_stalled(w, now_ns))
+			return FLEET_OK;
+		health = FLEET_STALLED;
+	}
+	return health;
+}

@@ -1,0 +1,45 @@
+/* What the front counts, and /metrics in Prometheus' text format, version 0.0.4. */
+#ifndef WEIGHTD_SRC_FRONT_METRICS_H
+#define WEIGHTD_SRC_FRONT_METRICS_H
+
+#include <stdint.h>
+
+#include "src/api/json.h"
+
+struct front;
+
+enum front_route {
+	ROUTE_CHAT,
+	ROUTE_COMPLETIONS,
+	ROUTE_TOKENIZE,
+	ROUTE_DETOKENIZE,
+	ROUTE_TEMPLATE,
+	ROUTE_MODELS,
+	ROUTE_MODEL,
+	ROUTE_HEALTH,
+	ROUTE_METRICS,
+	ROUTE_OTHER, /* no such path, or not HTTP */
+	N_ROUTES
+};
+
+enum { METRICS_BUCKETS = 16, METRICS_CODES = 24 };
+
+struct metrics_histogram {
+	uint64_t bucket[METRICS_BUCKETS + 1]; /* the last: everything above */
+	uint64_t sum_ns;
+};
+
+struct front_metrics {
+	uint64_t requests[N_ROUTES][METRICS_CODES];
+	uint64_t stream_errors; /* answers that ended with an error event, after a 200 */
+	uint64_t clients_gone;	/* before their answer ended */
+	struct metrics_histogram first_token, duration;
+};
+
+void metrics_request(struct front_metrics *metrics, enum front_route route, int status);
+void metrics_observe(struct metrics_histogram *histogram, uint64_t ns);
+
+#define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+void metrics_write(struct front *front, struct api_json *out);
+
+#endif

@@ -1,0 +1,57 @@
+#include "src/front/reply.h"
+
+#include <stdio.h>
+
+#include "src/front.h"
+
+static const char json_type[] = "application/json";
+
+/* A client that is told to come back is also told when. */
+static const char *retry(int status)
+{
+	return status == 429 || status == 503 ? "Retry-After: 1\r\n" : "";
+}
+
+static void send_error(struct front *front, struct connection *connection, enum front_route route,
+		       const struct api_error *error, const char *extra)
+{
+	struct api_json *out = &front->scratch;
+	api_json_reset(out);
+	api_error_write(error, out);
+	metrics_request(&front->metrics, route, error->status);
+	/* Without memory for the words, the status alone still says it. What a client that went away does not get,
+	 * `gone` reports; so the result is not looked at here nor below. */
+	connection_answer(connection, error->status, json_type, out->bytes, out->failed ? 0 : out->n, extra);
+	if (out->failed)
+		api_json_fini(out);
+}
+
+void reply_error(struct front *front, struct connection *connection, enum front_route route,
+		 const struct api_error *error)
+{
+	send_error(front, connection, route, error, retry(error->status));
+}
+
+void reply_wrong_method(struct front *front, struct connection *connection, enum front_route route, const char *allow)
+{
+	struct api_error error;
+	char extra[64];
+	api_error_set(&error, 405, "method_not_allowed", NULL, "this path wants the method %s", allow);
+	snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
+	send_error(front, connection, route, &error, extra);
+}
+
+void reply(struct front *front, struct connection *connection, enum front_route route, int status,
+	   const char *content_type, const struct api_json *body)
+{
+	if (body->failed) {
+		struct api_error error;
+		api_error_set(&error, 500, NULL, NULL, "out of memory");
+		api_json_fini(&front->scratch);
+		reply_error(front, connection, route, &error);
+		return;
+	}
+	metrics_request(&front->metrics, route, status);
+	connection_answer(connection, status, content_type ? content_type : json_type, body->bytes, body->n,
+			  retry(status));
+}

@@ -1,0 +1,89 @@
+#include "src/front/route.h"
+
+#include <string.h>
+
+#include "src/api/request.h"
+#include "src/clock.h"
+#include "src/front.h"
+#include "src/front/exchange.h"
+#include "src/front/reply.h"
+#include "src/front/status.h"
+
+struct path {
+	const char *path;
+	enum front_route route;
+	enum api_endpoint endpoint; /* POST, answered by workers; 0: GET, answered here by ... */
+	void (*get)(struct front *front, struct connection *connection, enum front_route route);
+};
+
+static const struct path paths[] = {
+	{"/v1/chat/completions", ROUTE_CHAT, API_CHAT, NULL},
+	{"/v1/completions", ROUTE_COMPLETIONS, API_COMPLETION, NULL},
+	{"/tokenize", ROUTE_TOKENIZE, API_TOKENIZE, NULL},
+	{"/detokenize", ROUTE_DETOKENIZE, API_DETOKENIZE, NULL},
+	{"/apply-template", ROUTE_TEMPLATE, API_TEMPLATE, NULL},
+	{"/v1/models", ROUTE_MODELS, 0, status_models},
+	{"/health", ROUTE_HEALTH, 0, status_health},
+	{"/metrics", ROUTE_METRICS, 0, status_metrics},
+};
+
+static const char model_prefix[] = "/v1/models/";
+
+static void post(struct front *front, struct connection *connection, const struct path *path,
+		 const struct http_request *http)
+{
+	struct api_request request;
+	struct api_error error;
+	uint64_t started_ns = clock_now_ns();
+	/* The request is a view into the body, and needed no longer than it takes to make the calls. */
+	int rc = api_request_read(&request, path->endpoint, http->body, http->body_bytes, &error);
+	if (!rc)
+		rc = exchange_start(front, connection, path->route, &request, started_ns, &error);
+	api_request_fini(&request);
+	if (rc)
+		reply_error(front, connection, path->route, &error);
+}
+
+static bool is_get(const struct http_request *http)
+{
+	return strcmp(http->method, "GET") == 0 || strcmp(http->method, "HEAD") == 0;
+}
+
+static void follow(struct front *front, struct connection *connection, const struct path *path,
+		   const struct http_request *http)
+{
+	if (path->endpoint && strcmp(http->method, "POST") == 0)
+		post(front, connection, path, http);
+	else if (path->get && is_get(http))
+		path->get(front, connection, path->route);
+	else
+		reply_wrong_method(front, connection, path->route, path->endpoint ? "POST" : "GET, HEAD");
+}
+
+void route_request(struct connection *connection, const struct http_request *http)
+{
+	struct front *front = connection_owner(connection);
+	struct api_error error;
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+		if (strcmp(http->path, paths[i].path) == 0) {
+			follow(front, connection, &paths[i], http);
+			return;
+		}
+	}
+	if (strncmp(http->path, model_prefix, sizeof model_prefix - 1) == 0) {
+		if (is_get(http))
+			status_model(front, connection, http->path + sizeof model_prefix - 1);
+		else
+			reply_wrong_method(front, connection, ROUTE_MODEL, "GET, HEAD");
+		return;
+	}
+	api_error_set(&error, 404, "not_found", NULL, "there is no path '%.200s'", http->path);
+	reply_error(front, connection, ROUTE_OTHER, &error);
+}
+
+void route_refused(struct connection *connection, int status, const char *reason)
+{
+	struct api_error error;
+	api_error_set(&error, status, NULL, NULL, "%s", reason);
+	reply_error(connection_owner(connection), connection, ROUTE_OTHER, &error);
+}

@@ -1,0 +1,338 @@
+#include "src/front/worker.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/clock.h"
+#include "src/front.h"
+#include "src/front/exchange.h"
+#include "src/log.h"
+
+enum {
+	RECORDS_PER_TURN = 512,	    /* then other connections and workers get their turn */
+	RETRY_NS = 2 * 1000 * 1000, /* a full ring is looked at again after this */
+};
+
+static struct front_worker *worker_of_doorbell(struct loop_op *op)
+{
+	return (struct front_worker *)((char *)op - offsetof(struct front_worker, doorbell));
+}
+
+static struct front_worker *worker_of_again(struct loop_op *op)
+{
+	return (struct front_worker *)((char *)op - offsetof(struct front_worker, again));
+}
+
+/* --- calls out
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static void unlink_call(struct front_worker *worker, struct front_call *call)
+{
+	*(call->previous ? &call->previous->next : &worker->first) = call->next;
+	*(call->next ? &call->next->previous : &worker->last) = call->previous;
+	worker->n_calls--;
+}
+
+/* The call is over for the worker, too. */
+static void forget_call(struct front_worker *worker, struct front_call *call)
+{
+	unlink_call(worker, call);
+	call_free(&worker->front->calls, call);
+}
+
+/* 0: all of it is in the ring; -EAGAIN: no room for more now; -EPROTO. Sets *written if there is something new to read.
+ */
+static int send_call(struct front_worker *worker, struct front_call *call, bool *written)
+{
+	struct channel *channel = &worker->channel;
+	int rc = 0;
+	if (call->phase == PHASE_QUEUED) {
+		rc = channel_write(channel, CALL_BEGIN, call->id, &call->begin, sizeof call->begin, NULL, 0);
+		if (rc)
+			return rc;
+		call->phase = PHASE_SENDING;
+		*written = true;
+	}
+	while (call->phase == PHASE_SENDING && call->sent < call->bytes.n) {
+		size_t n = call->bytes.n - call->sent;
+		if (n > CHANNEL_RECORD_MAX)
+			n = CHANNEL_RECORD_MAX;
+		rc = channel_write(channel, CALL_BYTES, call->id, call->bytes.bytes + call->sent, (uint32_t)n, NULL, 0);
+		if (rc)
+			return rc;
+		call->sent += n;
+		*written = true;
+	}
+	if (call->phase == PHASE_SENDING) {
+		call->phase = PHASE_SENT;
+		api_json_fini(&call->bytes);
+	}
+	if (!call->exchange && !call->cancel_sent) {
+		rc = channel_write(channel, CALL_CANCEL, call->id, NULL, 0, NULL, 0);
+		call->cancel_sent = rc == 0;
+		*written |= call->cancel_sent;
+	}
+	return rc;
+}
+
+/* A worker that does not keep to the protocol, or whose channel is broken: it is given up, and the parent asked for a
+ * new one. */
+static void give_up(struct front_worker *worker, const char *why)
+{
+	struct front *front = worker->front;
+	struct message_worker_down down = {worker->index};
+	log_error("worker %u breaks the protocol (%s): its calls fail and it is to be replaced", worker->index, why);
+	int rc = message_send(MESSAGE_FD, MESSAGE_WORKER_DOWN, &down, sizeof down, NULL, 0);
+	if (rc)
+		log_error("the parent can't be told about worker %u: %s", worker->index, strerror(-rc));
+	fleet_worker_down(front, worker->index);
+}
+
+static void retry_after(struct front_worker *worker, uint64_t ns)
+{
+	if (!worker->again.in_flight)
+		loop_timer(worker->front->loop, &worker->again, ns);
+}
+
+/* Writes what waits. In order: a call that comes later does not overtake one that found the ring full. */
+static void send_waiting(struct front_worker *worker)
+{
+	int rc = 0;
+	bool written = false;
+	for (struct front_call *call = worker->first; call && !rc; call = call->next)
+		rc = send_call(worker, call, &written);
+	if (written)
+		channel_ring(&worker->channel);
+	if (rc == -EAGAIN)
+		retry_after(worker, RETRY_NS);
+	else if (rc)
+		give_up(worker, "its ring is broken");
+}
+
+void worker_add_call(struct front_worker *worker, struct front_call *call)
+{
+	call->worker = worker;
+	call->previous = worker->last;
+	*(worker->last ? &worker->last->next : &worker->first) = call;
+	worker->last = call;
+	if (worker->n_calls++ == 0)
+		worker->busy_since_ns = clock_now_ns();
+	worker->n_routed++;
+	/* Sent from the loop, not from here: should the channel turn out broken, the exchange being made must not end
+	 * under its maker. */
+	retry_after(worker, 0);
+}
+
+void worker_cancel_call(struct front_worker *worker, struct front_call *call)
+{
+	call->exchange = NULL;
+	if (call->phase == PHASE_QUEUED)
+		forget_call(worker, call);
+	else
+		retry_after(worker, 0);
+}
+
+/* --- records in
+ * --------------------------------------------------------------------------------------------------------- */
+
+static int read_done(struct front_worker *worker, struct front_call *call, const void *payload, size_t n_bytes)
+{
+	struct record_done done;
+	int rc = record_read_done(payload, n_bytes, &done);
+	if (rc)
+		return rc;
+	worker->model->prompt_tokens += call_generates(call) ? done.prompt_tokens : 0;
+	worker->model->generated_tokens += done.generated_tokens;
+	if (call->exchange)
+		exchange_done(call, &done);
+	forget_call(worker, call);
+	return 0;
+}
+
+static int read_failed(struct front_worker *worker, struct front_call *call, const void *payload, size_t n_bytes)
+{
+	struct record_failed failed;
+	int rc = record_read_failed(payload, n_bytes, &failed);
+	if (rc)
+		return rc;
+	struct api_error error;
+	api_error_set(&error, failed.status, failed.code, failed.param, "%.*s", (int)failed.text_bytes, failed.text);
+	if (call->exchange)
+		exchange_failed(call, &error);
+	forget_call(worker, call);
+	return 0;
+}
+
+static int read_token(struct front_call *call, const void *payload, size_t n_bytes)
+{
+	struct record_token token;
+	int rc = call_generates(call) ? record_read_token(payload, n_bytes, &token) : -EPROTO;
+	if (!rc && call->exchange)
+		exchange_token(call, &token);
+	return rc;
+}
+
+static int read_accepted(struct front_call *call, const void *payload, size_t n_bytes)
+{
+	struct call_accepted accepted;
+	int rc = call_generates(call) ? record_read_accepted(payload, n_bytes, &accepted) : -EPROTO;
+	if (!rc && call->exchange)
+		exchange_accepted(call, &accepted);
+	return rc;
+}
+
+static int read_result(struct front_call *call, const void *payload, size_t n_bytes)
+{
+	if (call_generates(call))
+		return -EPROTO;
+	return call->exchange ? exchange_result(call, payload, n_bytes) : 0;
+}
+
+/* One record, already copied. */
+static int handle(struct front_worker *worker, uint32_t type, uint64_t id, const void *payload, size_t n_bytes)
+{
+	struct front_call *call = call_find(&worker->front->calls, id);
+	/* Whoever answers a call that was never sent to it, or not yet, is guessing. */
+	if (!call || call->worker != worker || call->phase == PHASE_QUEUED)
+		return -EPROTO;
+	switch (type) {
+	case CALL_ACCEPTED:
+		return read_accepted(call, payload, n_bytes);
+	case CALL_TOKEN:
+		return read_token(call, payload, n_bytes);
+	case CALL_RESULT:
+		return read_result(call, payload, n_bytes);
+	case CALL_DONE:
+		return read_done(worker, call, payload, n_bytes);
+	case CALL_FAILED:
+		return read_failed(worker, call, payload, n_bytes);
+	default:
+		return -EPROTO;
+	}
+}
+
+/* Reads what the worker wrote. False: the worker was given up. */
+static bool receive(struct front_worker *worker)
+{
+	struct front *front = worker->front;
+	struct channel_record record;
+	int rc = 1;
+	unsigned n = 0;
+	for (; n < RECORDS_PER_TURN && (rc = channel_read(&worker->channel, &record)) == 1; n++) {
+		uint32_t type = record.type, n_bytes = record.n_bytes;
+		if (n_bytes > sizeof front->record)
+			rc = -EPROTO;
+		if (rc == 1) {
+			if (n_bytes)
+				memcpy(front->record, record.payload, n_bytes);
+			channel_next(&worker->channel);
+			rc = handle(worker, type, record.call, front->record, n_bytes);
+		}
+		if (rc < 0) {
+			char why[64];
+			snprintf(why, sizeof why, "record of type %u, %u bytes", type, n_bytes);
+			give_up(worker, why);
+			return false;
+		}
+	}
+	if (rc < 0) {
+		give_up(worker, "its ring is broken");
+		return false;
+	}
+	if (n == RECORDS_PER_TURN)
+		retry_after(worker, 0); /* there may be more, and the bell has been answered */
+	return true;
+}
+
+static void free_when_quiet(struct front_worker *worker)
+{
+	if (!worker->closed || worker->doorbell.in_flight || worker->again.in_flight)
+		return;
+	channel_detach(&worker->channel);
+	channel_close(&worker->fds);
+	free(worker);
+}
+
+static void listen_to(struct front_worker *worker)
+{
+	loop_read(worker->front->loop, &worker->doorbell, worker->fds.to_front, &worker->doorbell_count,
+		  sizeof worker->doorbell_count);
+}
+
+static void turn(struct front_worker *worker)
+{
+	if (receive(worker))
+		send_waiting(worker);
+}
+
+static void on_doorbell(struct loop_op *op, int result)
+{
+	struct front_worker *worker = worker_of_doorbell(op);
+	if (worker->closed) {
+		free_when_quiet(worker);
+	} else if (result < 0) {
+		give_up(worker, strerror(-result)); /* and it may be freed */
+	} else {
+		listen_to(worker); /* first: what is in flight keeps it from being freed in its own turn */
+		turn(worker);
+	}
+}
+
+static void on_again(struct loop_op *op, int result)
+{
+	struct front_worker *worker = worker_of_again(op);
+	(void)result;
+	if (worker->closed)
+		free_when_quiet(worker);
+	else
+		turn(worker);
+}
+
+/* --- life
+ * --------------------------------------------------------------------------------------------------------------- */
+
+int worker_open(struct front *front, const struct channel_fds *fds, struct front_worker **out, struct err *err)
+{
+	struct front_worker *worker = calloc(1, sizeof *worker);
+	if (!worker) {
+		struct channel_fds taken = *fds;
+		channel_close(&taken);
+		return err_set(err, -ENOMEM, "no memory for a worker");
+	}
+	worker->front = front;
+	worker->fds = *fds;
+	worker->doorbell.done = on_doorbell;
+	worker->again.done = on_again;
+	int rc = channel_attach(&worker->fds, CHANNEL_FRONT, &worker->channel, err);
+	if (rc) {
+		channel_close(&worker->fds);
+		free(worker);
+		return rc;
+	}
+	listen_to(worker);
+	*out = worker;
+	return 0;
+}
+
+void worker_close(struct front_worker *worker, const char *reason)
+{
+	struct api_error error;
+	api_error_set(&error, 502, "worker_died", NULL, "%s", reason);
+	while (worker->first) {
+		struct front_call *call = worker->first;
+		if (call->exchange)
+			exchange_failed(call, &error); /* cancels its other calls, here or elsewhere */
+		forget_call(worker, call);
+	}
+	worker->closed = true;
+	loop_cancel(worker->front->loop, &worker->doorbell);
+	loop_cancel(worker->front->loop, &worker->again);
+	free_when_quiet(worker);
+}
+
+bool worker_is_ready(struct front_worker *worker)
+{
+	return !worker->closed && worker_count(&channel_counters(&worker->channel)->ready);
+}
