@@ -96,7 +96,7 @@ void models_load_next(struct parent *parent)
 	}
 }
 
-static void take_segment(struct parent_model *model, struct message *message)
+static void take_segment(const struct parent *parent, struct parent_model *model, struct message *message)
 {
 	const struct message_segment *segment = message_payload(message, sizeof *segment, 1);
 	if (!segment || model->n_copies == PARENT_COPIES_MAX) {
@@ -112,6 +112,9 @@ static void take_segment(struct parent_model *model, struct message *message)
 		 (double)segment->report.total_bytes / (1 << 20), segment->name[0] ? segment->name : "a memfd",
 		 (unsigned long long)p->on_node, (unsigned long long)p->pages,
 		 placement_verified(p) ? "" : p->refused ? " (unverified: the kernel refused to say)" : " (MISPLACED)");
+	if (parent->config.backing == SEGMENT_SHM && !segment->name[0])
+		log_warning("model '%s': /dev/shm is too small for node %u's copy, so it is in a memfd; a restart has to load it again",
+			    model->config->name, segment->node);
 }
 
 void models_loader_message(struct parent *parent, struct message *message)
@@ -120,7 +123,7 @@ void models_loader_message(struct parent *parent, struct message *message)
 	const struct message_failed *failed;
 	const struct message_progress *progress;
 	switch (message->type) {
-	case MESSAGE_SEGMENT: take_segment(model, message); break;
+	case MESSAGE_SEGMENT: take_segment(parent, model, message); break;
 	case MESSAGE_PROGRESS:
 		progress = message_payload(message, sizeof *progress, 0);
 		if (progress) {

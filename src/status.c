@@ -51,6 +51,7 @@ static void add_copy(doc d, val copies, const struct parent_copy *copy)
 	val c = yyjson_mut_arr_add_obj(d, copies);
 	add_uint(d, c, "node", copy->segment.node);
 	add_str(d, c, "segment", copy->segment.name);
+	add_str(d, c, "backing", copy->segment.name[0] ? "shm" : "memfd");
 	add_uint(d, c, "bytes", report->total_bytes);
 	add_uint(d, c, "huge_bytes", report->huge_bytes);
 	add_uint(d, c, "pages", p->pages);

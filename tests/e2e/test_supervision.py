@@ -83,3 +83,13 @@ def test_status_and_stop_from_the_command_line(start, tiny):
     assert stopped.returncode == 0, stopped.stderr
     assert daemon.process.wait(10) == 0, "stop returned before the daemon was gone"
     assert daemon.ctl("status").returncode == 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_small_dev_shm_leads_to_a_memfd_that_is_said(start, tiny):
+    small = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=64k none /dev/shm && exec "$@"', "sh"]
+    daemon = start({"tiny": tiny}, wrapper=small)
+    copy = daemon.status()["models"][0]["copies"][0]
+    assert copy["backing"] == "memfd" and copy["segment"] == "" and copy["placement"] == "verified"
+    assert "/dev/shm is too small" in daemon.log()
+    daemon.http.post("/v1/completions", {"prompt": "a", "max_tokens": 2}).ok()
