@@ -36,7 +36,7 @@ struct config {
 	uint64_t max_request_bytes;     /* 1M */
 	uint64_t client_buffer_bytes;   /* 4M: answer bytes a slow client may leave unread before it is dropped */
 	uint32_t max_queue;             /* 64 calls in flight or waiting, then 429 */
-	char user[64];                  /* become this user in children when started as root; "" stays, capabilities are dropped */
+	char user[64];                  /* of the children when started as root; "" stays, capabilities are dropped */
 	uint32_t log_level;             /* error | warning | info | debug = 0..3 */
 	char model_dir[CONFIG_PATH];    /* where pulled models lie */
 	char catalogue[CONFIG_PATH];    /* names that can be pulled: models.ini */
@@ -59,8 +59,9 @@ struct config {
 	uint32_t n_models;
 };
 
-/* Defaults for this user. Paths: $RUNTIME_DIRECTORY and $STATE_DIRECTORY when systemd set them; else root has /run/weightd
- * and /var/lib/weightd, another user $XDG_RUNTIME_DIR/weightd (else /tmp/weightd-UID) and ${XDG_CACHE_HOME:-~/.cache}/weightd. */
+/* Defaults for this user. Paths: $RUNTIME_DIRECTORY and $STATE_DIRECTORY when systemd set them; else root has
+ * /run/weightd and /var/lib/weightd, another user $XDG_RUNTIME_DIR/weightd (else /tmp/weightd-UID) and
+ * ${XDG_CACHE_HOME:-~/.cache}/weightd. */
 void config_defaults(struct config *out);
 
 /* Reads a file over the defaults, then config_finish. -EINVAL with "file:line: key: what is wrong, what is allowed"; an
@@ -71,12 +72,13 @@ int config_load(const char *path, struct config *out, struct err *err);
 int config_set(struct config *config, const char *assignment, struct err *err);
 
 /* Checks what depends on several keys and finds the models' files: pull = NAME through the catalogue, relative paths in
- * model_dir. Without any [model] section every model of the catalogue that lies in model_dir is served under its name there.
+ * model_dir. Without any [model] section every model of the catalogue that lies in model_dir is served under its name
+ * there.
  * May be called again after changes. Whether the files exist is the loader's business. */
 int config_finish(struct config *config, struct err *err);
 
-/* Every key with type, bounds, default (root's) and help as a commented file: what --help-config prints, and the same text as
- * conf/weightd.conf. */
+/* Every key with type, bounds, default (root's) and help as a commented file: what --help-config prints, and the same
+ * text as conf/weightd.conf. */
 void config_print_keys(FILE *out);
 /* The effective settings, in the file's own syntax. */
 void config_print(const struct config *config, FILE *out);

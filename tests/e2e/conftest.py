@@ -1,5 +1,6 @@
-"""Fixtures of the end-to-end tests. They need the built programs (WEIGHTD_BUILD) and the pulled default model; a missing one is an
-error, never a skip."""
+"""Fixtures of the end-to-end tests. They need the built programs (WEIGHTD_BUILD) and the pulled default model; a missing
+one is an error, never a skip."""
+
 import json
 import subprocess
 import sys
@@ -25,7 +26,9 @@ def model():
     """The default model's file, fetched if it is not there yet."""
     path = weightd.model_dir() / weightd.MODEL_FILE
     if not path.exists():
-        subprocess.run([weightd.WEIGHTCTL, "pull", "smollm2", "--dir", path.parent, "--catalogue", weightd.CATALOGUE], check=True)
+        subprocess.run(
+            [weightd.WEIGHTCTL, "pull", "smollm2", "--dir", path.parent, "--catalogue", weightd.CATALOGUE], check=True
+        )
     return path
 
 
@@ -39,7 +42,7 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture
 def start():
-    """start(models, settings, ...) starts a daemon; all of them are stopped, with the checks of Daemon.stop, after the test."""
+    """start(models, settings, ...) starts a daemon; after the test all are stopped, with the checks of Daemon.stop."""
     daemons = []
 
     def begin(models, settings=None, ready=True, **more):

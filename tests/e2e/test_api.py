@@ -1,4 +1,5 @@
 """The HTTP API on the real model."""
+
 import concurrent.futures
 import http.client
 import json
@@ -24,15 +25,23 @@ def test_completion(http):
 
 
 def test_chat(http):
-    answer = http.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "What is the capital of France?"}],
-                                                "temperature": 0, "max_tokens": 24}).ok()
+    answer = http.post(
+        "/v1/chat/completions",
+        {
+            "messages": [{"role": "user", "content": "What is the capital of France?"}],
+            "temperature": 0,
+            "max_tokens": 24,
+        },
+    ).ok()
     assert answer["object"] == "chat.completion"
     message = answer["choices"][0]["message"]
     assert message["role"] == "assistant" and "Paris" in message["content"]
 
 
 def test_chat_stops_by_itself(http):
-    answer = http.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "Say hello."}], "temperature": 0}).ok()
+    answer = http.post(
+        "/v1/chat/completions", {"messages": [{"role": "user", "content": "Say hello."}], "temperature": 0}
+    ).ok()
     assert answer["choices"][0]["finish_reason"] == "stop"
     assert "<|im_end|>" not in answer["choices"][0]["message"]["content"]
 
@@ -47,8 +56,11 @@ def test_streaming_is_the_same_text(http):
 
 
 def test_chat_stream_begins_with_the_role(http):
-    events = list(http.stream("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 8,
-                                                       "temperature": 0}))
+    events = list(
+        http.stream(
+            "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 8, "temperature": 0}
+        )
+    )
     assert events[0]["object"] == "chat.completion.chunk"
     assert events[0]["choices"][0]["delta"]["role"] == "assistant"
     assert events[-1]["choices"][0]["finish_reason"] in ("stop", "length")
@@ -70,11 +82,15 @@ def test_prompt_as_ids_and_returned_ids(http):
 
 def test_stop_strings_are_cut(http):
     whole = complete(http, max_tokens=40)["choices"][0]["text"]
-    stop = whole[len(whole) // 2:][:4]
+    stop = whole[len(whole) // 2 :][:4]
     choice = complete(http, max_tokens=40, stop=[stop])["choices"][0]
-    assert choice["text"] == whole[:whole.index(stop)] and choice["finish_reason"] == "stop"
-    streamed = "".join(event["choices"][0]["text"] for event in
-                       http.stream("/v1/completions", {"prompt": PROMPT, "max_tokens": 40, "temperature": 0, "stop": stop}))
+    assert choice["text"] == whole[: whole.index(stop)] and choice["finish_reason"] == "stop"
+    streamed = "".join(
+        event["choices"][0]["text"]
+        for event in http.stream(
+            "/v1/completions", {"prompt": PROMPT, "max_tokens": 40, "temperature": 0, "stop": stop}
+        )
+    )
     assert streamed == choice["text"]
 
 
@@ -89,8 +105,16 @@ def test_max_tokens_zero_with_echo(http):
 
 
 def test_chat_logprobs(http):
-    answer = http.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4, "temperature": 0,
-                                                "logprobs": True, "top_logprobs": 3}).ok()
+    answer = http.post(
+        "/v1/chat/completions",
+        {
+            "messages": [{"role": "user", "content": "Hi"}],
+            "max_tokens": 4,
+            "temperature": 0,
+            "logprobs": True,
+            "top_logprobs": 3,
+        },
+    ).ok()
     content = answer["choices"][0]["logprobs"]["content"]
     assert len(content) == answer["usage"]["completion_tokens"]
     for entry in content:
@@ -101,15 +125,21 @@ def test_chat_logprobs(http):
 def test_a_seed_repeats_and_seeds_differ(http):
     def draw(seed):
         return complete(http, temperature=1.5, seed=seed, max_tokens=24)["choices"][0]["text"]
+
     assert draw(7) == draw(7)
     assert len({draw(seed) for seed in range(4)}) > 1
 
 
 def test_an_answer_does_not_depend_on_the_batch(http):
     """Batch invariance: alone and among others of other lengths, the same bytes."""
-    bodies = [{"prompt": "word " * (3 * i + 1) + PROMPT, "max_tokens": 20, "temperature": 0.8, "seed": i, "logprobs": 1} for i in range(8)]
+    bodies = [
+        {"prompt": "word " * (3 * i + 1) + PROMPT, "max_tokens": 20, "temperature": 0.8, "seed": i, "logprobs": 1}
+        for i in range(8)
+    ]
+
     def ask(body):
         return http.post("/v1/completions", body).ok()["choices"][0]
+
     alone = [ask(body) for body in bodies]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         together = list(pool.map(ask, bodies))
@@ -124,7 +154,12 @@ def test_models_health_metrics(daemon, http):
     metrics = http.get("/metrics")
     assert metrics.headers["Content-Type"].startswith("text/plain")
     text = metrics.body.decode()
-    for name in ("weightd_requests_total", "weightd_generated_tokens_total", "weightd_weight_bytes", "weightd_arena_bytes"):
+    for name in (
+        "weightd_requests_total",
+        "weightd_generated_tokens_total",
+        "weightd_weight_bytes",
+        "weightd_arena_bytes",
+    ):
         assert f"# TYPE {name} " in text, name
     for line in text.splitlines():
         assert line.startswith("# ") or float(line.rsplit(" ", 1)[1]) >= 0, line
@@ -133,20 +168,34 @@ def test_models_health_metrics(daemon, http):
 def test_a_utf8_sequence_is_never_split(http):
     text = "Repeat: 안녕하세요 세계 🦜🦜🦜 안녕하세요 세계 🦜🦜🦜"
     ids = http.post("/tokenize", {"content": text}).ok()["tokens"]
-    events = http.stream("/v1/completions", {"prompt": "Korean:", "max_tokens": len(ids), "temperature": 0, "forced_token_ids": ids})
+    events = http.stream(
+        "/v1/completions", {"prompt": "Korean:", "max_tokens": len(ids), "temperature": 0, "forced_token_ids": ids}
+    )
     parts = [event["choices"][0]["text"] for event in events]
     assert "".join(parts) == text and all("\ufffd" not in part for part in parts)
 
 
 WRONG = [
-    ({"prompt": PROMPT, "max_tokens": -1}, "max_tokens"), ({"prompt": PROMPT, "max_tokens": 1.5}, "max_tokens"),
-    ({"prompt": PROMPT, "max_tokens": "8"}, "max_tokens"), ({"prompt": PROMPT, "max_tokens": 2**63}, "max_tokens"),
-    ({"prompt": PROMPT, "temperature": -0.1}, "temperature"), ({"prompt": PROMPT, "temperature": 1e308}, "temperature"),
-    ({"prompt": PROMPT, "top_p": 1.5}, "top_p"), ({"prompt": PROMPT, "logprobs": 21}, "logprobs"),
-    ({"prompt": PROMPT, "stop": ["x"] * 17}, "stop"), ({"prompt": PROMPT, "stop": [""]}, "stop"), ({"prompt": PROMPT, "n": 2}, "n"),
-    ({"prompt": PROMPT, "seed": "a"}, "seed"), ({"prompt": [2**31]}, None), ({"prompt": [-1]}, "prompt"), ({"prompt": 5}, "prompt"),
-    ({"prompt": []}, "prompt"), ({}, "prompt"), ({"prompt": PROMPT, "logit_bias": {"1": 5}}, "logit_bias"),
-    ({"prompt": PROMPT, "presence_penalty": 3}, "presence_penalty"), ({"prompt": PROMPT, "echo": "yes"}, "echo"),
+    ({"prompt": PROMPT, "max_tokens": -1}, "max_tokens"),
+    ({"prompt": PROMPT, "max_tokens": 1.5}, "max_tokens"),
+    ({"prompt": PROMPT, "max_tokens": "8"}, "max_tokens"),
+    ({"prompt": PROMPT, "max_tokens": 2**63}, "max_tokens"),
+    ({"prompt": PROMPT, "temperature": -0.1}, "temperature"),
+    ({"prompt": PROMPT, "temperature": 1e308}, "temperature"),
+    ({"prompt": PROMPT, "top_p": 1.5}, "top_p"),
+    ({"prompt": PROMPT, "logprobs": 21}, "logprobs"),
+    ({"prompt": PROMPT, "stop": ["x"] * 17}, "stop"),
+    ({"prompt": PROMPT, "stop": [""]}, "stop"),
+    ({"prompt": PROMPT, "n": 2}, "n"),
+    ({"prompt": PROMPT, "seed": "a"}, "seed"),
+    ({"prompt": [2**31]}, None),
+    ({"prompt": [-1]}, "prompt"),
+    ({"prompt": 5}, "prompt"),
+    ({"prompt": []}, "prompt"),
+    ({}, "prompt"),
+    ({"prompt": PROMPT, "logit_bias": {"1": 5}}, "logit_bias"),
+    ({"prompt": PROMPT, "presence_penalty": 3}, "presence_penalty"),
+    ({"prompt": PROMPT, "echo": "yes"}, "echo"),
 ]
 
 
@@ -157,8 +206,21 @@ def test_wrong_fields_are_named(http, body, parameter):
     assert parameter is None or error["param"] == parameter
 
 
-@pytest.mark.parametrize("body", ["", "{", "[]", "null", '{"prompt": "a"} x', '{"prompt": "\ud800"}'.encode("utf-8", "surrogatepass"),
-                                  b'{"prompt": "\xff"}', '{"prompt": "a", "prompt": "b"}', '{"a":' * 100000, r'{"prompt": "\ud800"}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"prompt": "a"} x',
+        '{"prompt": "\ud800"}'.encode("utf-8", "surrogatepass"),
+        b'{"prompt": "\xff"}',
+        '{"prompt": "a", "prompt": "b"}',
+        '{"a":' * 100000,
+        r'{"prompt": "\ud800"}',
+    ],
+)
 def test_bodies_that_are_not_proper_json(http, body):
     http.post("/v1/completions", body).error(400)
 
@@ -182,15 +244,21 @@ def test_a_body_past_the_limit_is_refused(http):
 
 
 def test_broken_http_gets_400_and_is_closed(http):
-    for sent in (b"GARBAGE\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"POST /v1/completions HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
-                 b"POST /v1/completions HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"):
+    for sent in (
+        b"GARBAGE\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST /v1/completions HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+        b"POST /v1/completions HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ):
         received = http.raw(sent)
         assert received.split(b"\r\n")[0].split()[1] in (b"400", b"505"), received[:100]
 
 
 def test_pipelined_requests_are_answered_in_order(http):
-    received = http.raw(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n"
-                        b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    received = http.raw(
+        b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n"
+        b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    )
     statuses = re.findall(rb"HTTP/1\.1 (\d+) ", received)  # a body ends without a line break
     assert statuses == [b"200", b"404", b"200"]
 
@@ -228,7 +296,9 @@ def test_past_the_queue_429_with_retry_after(start, model):
         client.close()
     assert answer.status == 429 and int(answer.headers["Retry-After"]) >= 1
     answer.error(429)
-    daemon.wait_for(lambda: daemon.http.post("/v1/completions", {"prompt": "a", "max_tokens": 1}).status == 200, "free again")
+    daemon.wait_for(
+        lambda: daemon.http.post("/v1/completions", {"prompt": "a", "max_tokens": 1}).status == 200, "free again"
+    )
 
 
 @pytest.mark.parametrize("io", ["uring", "epoll"])

@@ -1,6 +1,7 @@
 """Against recorded answers: token ids and chat texts made by llama.cpp, and probabilities from an exact float32 pass.
 
 The file has llama.cpp's own deviations from the exact pass, too; our bounds are half of them."""
+
 import pathlib
 import re
 
@@ -25,7 +26,9 @@ def test_detokenize(http, golden):
 def test_chat_template(http, golden):
     for row in golden["chat"]:
         assert http.post("/apply-template", {"messages": row["messages"]}).ok()["prompt"] == row["rendered"]
-        tokens = http.post("/tokenize", {"content": row["rendered"], "add_special": False, "parse_special": True}).ok()["tokens"]
+        tokens = http.post("/tokenize", {"content": row["rendered"], "add_special": False, "parse_special": True}).ok()[
+            "tokens"
+        ]
         assert tokens == row["prompt_ids"]
 
 
@@ -36,8 +39,10 @@ def cases(golden):
 def rows_through_prefill(http, case):
     """Our distributions at each generated position, all computed as prompt."""
     ids = case["prompt_ids"] + case["tokens"]
-    answer = http.post("/v1/completions", {"prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 20, "temperature": 0,
-                                           "return_token_ids": True}).ok()
+    answer = http.post(
+        "/v1/completions",
+        {"prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 20, "temperature": 0, "return_token_ids": True},
+    ).ok()
     logprobs = answer["choices"][0]["logprobs"]
     assert logprobs["token_ids"] == ids
     assert logprobs["top_ids"][0] is None and logprobs["top_values"][0] is None
@@ -47,9 +52,18 @@ def rows_through_prefill(http, case):
 
 def rows_through_decode(http, case):
     """The same, the recorded tokens fed one by one."""
-    answer = http.post("/v1/completions", {"prompt": case["prompt_ids"], "max_tokens": len(case["tokens"]), "logprobs": 20,
-                                           "temperature": 0, "forced_token_ids": case["tokens"], "ignore_eos": True,
-                                           "return_token_ids": True}).ok()
+    answer = http.post(
+        "/v1/completions",
+        {
+            "prompt": case["prompt_ids"],
+            "max_tokens": len(case["tokens"]),
+            "logprobs": 20,
+            "temperature": 0,
+            "forced_token_ids": case["tokens"],
+            "ignore_eos": True,
+            "return_token_ids": True,
+        },
+    ).ok()
     choice = answer["choices"][0]
     assert choice["prompt_token_ids"] == case["prompt_ids"]
     assert choice["token_ids"] == case["tokens"]
@@ -77,8 +91,10 @@ def check_probabilities(http, chosen, rows):
     errors.sort()
     n = len(errors)
     median, p99, worst = errors[n // 2], errors[min(n - 1, int(0.99 * n))], errors[-1]
-    print(f"{rows.__name__}: {n} positions, median {median:.4f}, p99 {p99:.4f}, max {worst:.4f}; "
-          f"{misses_clear} of {n_clear} clear positions missed")
+    print(
+        f"{rows.__name__}: {n} positions, median {median:.4f}, p99 {p99:.4f}, max {worst:.4f}; "
+        f"{misses_clear} of {n_clear} clear positions missed"
+    )
     # llama.cpp's own deviations are 0.027, 0.22 and 0.34; ours must stay well below.
     assert median <= 0.015
     assert p99 <= 0.11

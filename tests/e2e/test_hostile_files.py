@@ -1,5 +1,7 @@
-"""Model files that are not what they claim: one line that names the place, no crash, nothing left in shared memory, and the
-daemon says that loading failed. The unit tests and the fuzzer go through far more of them; here the whole path is tested."""
+"""Model files that are not what they claim: one line that names the place, no crash, nothing left in shared memory, and
+the daemon says that loading failed. The unit tests and the fuzzer go through far more of them; here the whole path is
+tested."""
+
 import re
 import struct
 
@@ -16,7 +18,7 @@ def find(data, text):
 
 
 def patched(data, at, value):
-    return data[:at] + value + data[at + len(value):]
+    return data[:at] + value + data[at + len(value) :]
 
 
 def key_value(data, key):
@@ -59,12 +61,15 @@ CLASSES = {
     "tensor offset past the end": lambda d: patched(d, tensor_field(d, b"token_embd.weight", "offset"), U64(2**40)),
     "tensor offset 2^64-32": lambda d: patched(d, tensor_field(d, b"token_embd.weight", "offset"), U64(-32)),
     "tensor offset not aligned": lambda d: patched(d, tensor_field(d, b"output_norm.weight", "offset"), U64(1)),
-    "two tensors at one place": lambda d: patched(d, tensor_field(d, b"blk.0.attn_q.weight", "offset"),
-                                                  d[(at := tensor_field(d, b"blk.0.attn_k.weight", "offset")):at + 8]),
+    "two tensors at one place": lambda d: patched(
+        d,
+        tensor_field(d, b"blk.0.attn_q.weight", "offset"),
+        d[(at := tensor_field(d, b"blk.0.attn_k.weight", "offset")) : at + 8],
+    ),
     "a tensor missing": lambda d: d.replace(b"blk.0.attn_v.weight", b"blk.0.attn_x.weight"),
     "a tensor twice": lambda d: d.replace(b"blk.0.attn_v.weight", b"blk.0.attn_k.weight"),
-    "cut in the header": lambda d: d[:find(d, b"tokenizer.ggml.merges")],
-    "cut in the data": lambda d: d[:-len(d) // 4],
+    "cut in the header": lambda d: d[: find(d, b"tokenizer.ggml.merges")],
+    "cut in the data": lambda d: d[: -len(d) // 4],
     "cut by one byte": lambda d: d[:-1],
 }
 
@@ -88,7 +93,9 @@ def test_hostile_file(start, good, tmp_path, name):
     assert "Sanitizer" not in log and "signal" not in log, log
     lines = [line for line in log.splitlines() if " error " in line and str(path) in line]
     assert len(lines) == 1, f"one line should name the file:\n{log}"
-    assert re.search(r"offset \d+|byte \d+|tensor '?[a-z0-9_.]+|llama\.[a-z_.]+|general\.[a-z_.]+|tokenizer\.[a-z_.]+", lines[0]), lines[0]
+    assert re.search(
+        r"offset \d+|byte \d+|tensor '?[a-z0-9_.]+|llama\.[a-z_.]+|general\.[a-z_.]+|tokenizer\.[a-z_.]+", lines[0]
+    ), lines[0]
     daemon.clean()
 
 
@@ -96,7 +103,10 @@ def test_a_hostile_file_does_not_harm_its_neighbour(start, tiny, good, tmp_path)
     path = tmp_path / "hostile.gguf"
     path.write_bytes(CLASSES["tensor dimension 2^62"](good))
     daemon = start({"tiny": tiny, "hostile": path}, ready=False)
-    daemon.wait_for(lambda: daemon.health()[0] is not None and
-                    daemon.http.post("/v1/completions", {"model": "tiny", "prompt": "a", "max_tokens": 1}).status == 200, "serving the good one")
+    daemon.wait_for(
+        lambda: daemon.health()[0] is not None
+        and daemon.http.post("/v1/completions", {"model": "tiny", "prompt": "a", "max_tokens": 1}).status == 200,
+        "serving the good one",
+    )
     states = {entry["name"]: entry["state"] for entry in daemon.status()["models"]}
     assert states == {"tiny": "ready", "hostile": "failed"}

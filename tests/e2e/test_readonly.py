@@ -1,5 +1,7 @@
-"""The weights are read-only by contract, and the contract holds against this very user: each attempt gets an errno or kills only
-who made it; the digest stays. (The owner of a POSIX object could chmod it first; that is what backing = memfd excludes.)"""
+"""The weights are read-only by contract, and the contract holds against this very user: each attempt gets an errno or
+kills only who made it; the digest stays. (The owner of a POSIX object could chmod it first; backing = memfd excludes it.)
+"""
+
 import ctypes
 import errno
 import faulthandler
@@ -20,7 +22,7 @@ def drop_capabilities():
 
 
 def child(attempt):
-    """Runs attempt() in a child without capabilities; returns its wait status: exit 0 for 'refused', 1 for 'got through'."""
+    """Runs attempt() in a child without capabilities; its wait status: exit 0 for 'refused', 1 for 'got through'."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -108,8 +110,11 @@ def test_a_sealed_memfd_cannot_be_opened_for_writing_even_by_root(start, tiny):
             fd = os.open(path, os.O_RDWR)
         except OSError:
             continue
-        for attempt in (lambda: os.pwrite(fd, b"x", 0), lambda: os.ftruncate(fd, 0),
-                        lambda: mmap.mmap(fd, 4096, mmap.MAP_SHARED, PROT_READ | PROT_WRITE)):
+        for attempt in (
+            lambda: os.pwrite(fd, b"x", 0),
+            lambda: os.ftruncate(fd, 0),
+            lambda: mmap.mmap(fd, 4096, mmap.MAP_SHARED, PROT_READ | PROT_WRITE),
+        ):
             with pytest.raises(OSError) as refused:
                 attempt()
             assert refused.value.errno in (errno.EPERM, errno.EBADF, errno.EACCES)

@@ -1,11 +1,30 @@
 """With io = uring a client's connection sees no system call of the front but io_uring's."""
+
 import os
 import re
 import shutil
 import signal
 
-FORBIDDEN = {"recv", "recvfrom", "recvmsg", "recvmmsg", "send", "sendto", "sendmsg", "sendmmsg", "accept", "accept4", "read", "readv",
-             "write", "writev", "poll", "ppoll", "select", "pselect6"}
+FORBIDDEN = {
+    "recv",
+    "recvfrom",
+    "recvmsg",
+    "recvmmsg",
+    "send",
+    "sendto",
+    "sendmsg",
+    "sendmmsg",
+    "accept",
+    "accept4",
+    "read",
+    "readv",
+    "write",
+    "writev",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+}
 
 
 def front_calls(daemon, trace):

@@ -1,4 +1,5 @@
 """Processes die and come back; the parent stays and memory goes away with it."""
+
 import os
 import signal
 import time
@@ -11,7 +12,10 @@ def test_a_killed_worker_is_restarted_and_serves_again(start, tiny):
     before = daemon.status()
     pid, digest = before["workers"][0]["pid"], before["models"][0]["digest"]
     os.kill(pid, signal.SIGKILL)
-    daemon.wait_for(lambda: any(w["pid"] != pid and w["state"] == "ready" for w in daemon.status()["workers"]), "served by a new worker")
+    daemon.wait_for(
+        lambda: any(w["pid"] != pid and w["state"] == "ready" for w in daemon.status()["workers"]),
+        "served by a new worker",
+    )
     after = daemon.status()
     assert sum(worker["restarts"] for worker in after["workers"]) == 1
     assert after["models"][0]["generation"] == before["models"][0]["generation"], "the weights were not loaded again"

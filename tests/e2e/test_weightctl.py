@@ -1,4 +1,5 @@
 """weightctl against a server of the test's own, which says what a real one seldom does, and in a real terminal."""
+
 import http.server
 import json
 import os
@@ -17,17 +18,69 @@ import pytest
 import weightd
 
 STATUS = {
-    "version": "9.9", "instance": "blue", "pid": 4711, "state": "ready", "uptime_s": 200, "socket": "/run/x.sock", "listen": "", "io": "uring",
-    "models": [{"name": "m", "path": "/m.gguf", "state": "ready", "architecture": "llama", "generation": 1, "context_tokens": 2048,
-                "cpu_level": "avx512", "numerics": "bf16", "backing": "shm", "restart": "reload", "digest": "00",
-                "copies": [{"node": 1, "segment": "/weightd.blue.m.g1.n1", "bytes": 98362432, "huge_bytes": 96468992, "pages": 24014, "on_node": 24014,
-                            "misplaced": 0, "absent": 0, "unknown": 0, "placement": "verified", "checked_ms_ago": 12}]}],
-    "workers": [{"index": 0, "pid": 4713, "node": 1, "cpus": "4-7", "model": "m", "state": "ready", "restarts": 2, "running": 3, "waiting": 1,
-                 "private_bytes": 21000000, "private_peak_bytes": 90000000, "arena_bytes": 1000000, "arena_peak_bytes": 70000000, "kv_pages": 1000,
-                 "kv_pages_used": 8, "locked": False, "oversubscribed": True}],
-    "front": {"pid": 4712, "private_bytes": 3000000, "private_peak_bytes": 3500000}, "parent": {"pid": 4711, "private_bytes": 1000000,
-                                                                                              "private_peak_bytes": 1000000},
-    "private_bytes_total": 25000000, "private_peak_bytes_total": 94500000,
+    "version": "9.9",
+    "instance": "blue",
+    "pid": 4711,
+    "state": "ready",
+    "uptime_s": 200,
+    "socket": "/run/x.sock",
+    "listen": "",
+    "io": "uring",
+    "models": [
+        {
+            "name": "m",
+            "path": "/m.gguf",
+            "state": "ready",
+            "architecture": "llama",
+            "generation": 1,
+            "context_tokens": 2048,
+            "cpu_level": "avx512",
+            "numerics": "bf16",
+            "backing": "shm",
+            "restart": "reload",
+            "digest": "00",
+            "copies": [
+                {
+                    "node": 1,
+                    "segment": "/weightd.blue.m.g1.n1",
+                    "bytes": 98362432,
+                    "huge_bytes": 96468992,
+                    "pages": 24014,
+                    "on_node": 24014,
+                    "misplaced": 0,
+                    "absent": 0,
+                    "unknown": 0,
+                    "placement": "verified",
+                    "checked_ms_ago": 12,
+                }
+            ],
+        }
+    ],
+    "workers": [
+        {
+            "index": 0,
+            "pid": 4713,
+            "node": 1,
+            "cpus": "4-7",
+            "model": "m",
+            "state": "ready",
+            "restarts": 2,
+            "running": 3,
+            "waiting": 1,
+            "private_bytes": 21000000,
+            "private_peak_bytes": 90000000,
+            "arena_bytes": 1000000,
+            "arena_peak_bytes": 70000000,
+            "kv_pages": 1000,
+            "kv_pages_used": 8,
+            "locked": False,
+            "oversubscribed": True,
+        }
+    ],
+    "front": {"pid": 4712, "private_bytes": 3000000, "private_peak_bytes": 3500000},
+    "parent": {"pid": 4711, "private_bytes": 1000000, "private_peak_bytes": 1000000},
+    "private_bytes_total": 25000000,
+    "private_peak_bytes_total": 94500000,
 }
 
 
@@ -69,8 +122,20 @@ def status(tmp_path, value, *arguments):
 def test_status_for_people(tmp_path):
     result = status(tmp_path, STATUS)
     assert result.returncode == 0, result.stderr
-    for words in ("weightd 9.9, instance blue, pid 4711: ready, up 3 min", "io uring", "98.4 MB", "96.5 MB", "24014", "verified", "4-7", "8/1000",
-                  "unlocked", "oversubscribed", "all processes 25.0 MB (peak 94.5 MB)", "/weightd.blue.m.g1.n1"):
+    for words in (
+        "weightd 9.9, instance blue, pid 4711: ready, up 3 min",
+        "io uring",
+        "98.4 MB",
+        "96.5 MB",
+        "24014",
+        "verified",
+        "4-7",
+        "8/1000",
+        "unlocked",
+        "oversubscribed",
+        "all processes 25.0 MB (peak 94.5 MB)",
+        "/weightd.blue.m.g1.n1",
+    ):
         assert words in result.stdout, f"'{words}' is not in\n{result.stdout}"
 
 
@@ -83,11 +148,23 @@ def changed(**change):
     return {**STATUS, "models": [{**STATUS["models"][0], "copies": [copy]}]}
 
 
-@pytest.mark.parametrize("value, code", [
-    (changed(misplaced=1, on_node=24013, placement="misplaced"), 1), (changed(misplaced=1), 1), (changed(placement="unverified"), 0),
-    ({**STATUS, "state": "loading"}, 1), ({**STATUS, "state": "failed"}, 1), ({**STATUS, "state": "stopping"}, 1), ({}, 1), ([], 1),
-    (b"not JSON", 1), (b"", 1), ({"error": "no"}, 4), ({"state": "ready"}, 0),
-])
+@pytest.mark.parametrize(
+    "value, code",
+    [
+        (changed(misplaced=1, on_node=24013, placement="misplaced"), 1),
+        (changed(misplaced=1), 1),
+        (changed(placement="unverified"), 0),
+        ({**STATUS, "state": "loading"}, 1),
+        ({**STATUS, "state": "failed"}, 1),
+        ({**STATUS, "state": "stopping"}, 1),
+        ({}, 1),
+        ([], 1),
+        (b"not JSON", 1),
+        (b"", 1),
+        ({"error": "no"}, 4),
+        ({"state": "ready"}, 0),
+    ],
+)
 def test_status_exit_code(tmp_path, value, code):
     assert status(tmp_path, value).returncode == code
     assert status(tmp_path, value, "--json").returncode == code
@@ -99,16 +176,37 @@ def test_names_cannot_steer_the_terminal(tmp_path):
 
 
 def test_nobody_listens(tmp_path):
-    for arguments in (("status", "--control"), ("stop", "--control"), ("complete", "x", "--socket"), ("run", "x", "--socket")):
+    for arguments in (
+        ("status", "--control"),
+        ("stop", "--control"),
+        ("complete", "x", "--socket"),
+        ("run", "x", "--socket"),
+    ):
         result = weightctl(*arguments, tmp_path / "nothing")
         assert result.returncode == 3 and str(tmp_path / "nothing") in result.stderr
     failed = weightctl("status", "--json", "--control", tmp_path / "nothing")
     assert failed.returncode == 3 and "cannot be reached" in json.loads(failed.stdout)["error"]
 
 
-@pytest.mark.parametrize("arguments", [(), ("fly",), ("run", "a", "b"), ("complete",), ("pull",), ("status", "x"), ("status", "--model", "m"),
-                                       ("run", "--json", "x"), ("run", "--temperature", "hot", "x"), ("run", "--temperature", "1.", "x"),
-                                       ("run", "--max-tokens", "-1", "x"), ("run", "--seed", "007", "x"), ("run", "--nope"), ("--config",)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("fly",),
+        ("run", "a", "b"),
+        ("complete",),
+        ("pull",),
+        ("status", "x"),
+        ("status", "--model", "m"),
+        ("run", "--json", "x"),
+        ("run", "--temperature", "hot", "x"),
+        ("run", "--temperature", "1.", "x"),
+        ("run", "--max-tokens", "-1", "x"),
+        ("run", "--seed", "007", "x"),
+        ("run", "--nope"),
+        ("--config",),
+    ],
+)
 def test_wrong_usage(arguments):
     result = weightctl(*arguments)
     assert result.returncode == 2 and "--help" in result.stderr
@@ -172,6 +270,7 @@ def event(handler, value):
 
 def chat_answer(text):
     """Answers a chat with these words, one event each."""
+
     def answer(handler, _):
         begin_events(handler)
         event(handler, {"choices": [{"delta": {"role": "assistant"}}]})
@@ -179,6 +278,7 @@ def chat_answer(text):
             event(handler, {"choices": [{"delta": {"content": word}}]})
         event(handler, {"choices": [{"delta": {}, "finish_reason": "stop"}]})
         event(handler, b"[DONE]")
+
     return answer
 
 
@@ -189,6 +289,7 @@ def api(tmp_path):
     def begin(answer):
         made.append(Api(tmp_path / "api", answer))
         return made[-1]
+
     yield begin
     for server in made:
         server.close()
@@ -196,15 +297,41 @@ def api(tmp_path):
 
 def test_run_keeps_the_conversation(api):
     server = api(chat_answer("I am fine."))
-    result = weightctl("run", "--socket", server.path, "--system", "Be brief.", "--temperature", "0.5", "--seed", "18446744073709551615",
-                       "--max-tokens", "5", "--model", "m", input="Hello\nHow are you?\n/clear\nAgain\n/quit\nnever asked\n")
+    result = weightctl(
+        "run",
+        "--socket",
+        server.path,
+        "--system",
+        "Be brief.",
+        "--temperature",
+        "0.5",
+        "--seed",
+        "18446744073709551615",
+        "--max-tokens",
+        "5",
+        "--model",
+        "m",
+        input="Hello\nHow are you?\n/clear\nAgain\n/quit\nnever asked\n",
+    )
     assert result.returncode == 0, result.stderr
     assert result.stdout == "I am fine.\n" * 3
     path, second = server.requests[1]
     assert path == "/v1/chat/completions"
     system = {"role": "system", "content": "Be brief."}
-    said = [system, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "I am fine."}, {"role": "user", "content": "How are you?"}]
-    assert second == {"messages": said, "stream": True, "temperature": 0.5, "seed": 2**64 - 1, "max_tokens": 5, "model": "m"}
+    said = [
+        system,
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "I am fine."},
+        {"role": "user", "content": "How are you?"},
+    ]
+    assert second == {
+        "messages": said,
+        "stream": True,
+        "temperature": 0.5,
+        "seed": 2**64 - 1,
+        "max_tokens": 5,
+        "model": "m",
+    }
     assert server.requests[2][1]["messages"] == [system, {"role": "user", "content": "Again"}]
     assert len(server.requests) == 3
 
@@ -222,10 +349,14 @@ def test_complete(api):
             handler.send_header("Content-Length", str(len(body)))
             handler.end_headers()
             handler.wfile.write(body)
+
     server = api(answer)
     assert weightctl("complete", "--socket", server.path, "count").stdout == "one two\n"
     assert weightctl("complete", "--socket", server.path, "-", input="a long\ntext").stdout == "one two\n"
-    assert json.loads(weightctl("complete", "--json", "--socket", server.path, "count").stdout)["choices"][0]["text"] == "one two"
+    assert (
+        json.loads(weightctl("complete", "--json", "--socket", server.path, "count").stdout)["choices"][0]["text"]
+        == "one two"
+    )
     assert [request["prompt"] for _, request in server.requests] == ["count", "a long\ntext", "count"]
     assert weightctl("complete", "--socket", server.path, b"\xff").returncode == 2
 
@@ -254,8 +385,12 @@ def test_refusals_and_broken_streams(api):
         begin_events(handler)
         event(handler, b"{")
 
-    for answer, code, words in ((refuse, 4, "no such model"), (broken_off, 1, "without [DONE]"), (error_event, 4, "the worker died"),
-                                (not_json, 1, "not JSON")):
+    for answer, code, words in (
+        (refuse, 4, "no such model"),
+        (broken_off, 1, "without [DONE]"),
+        (error_event, 4, "the worker died"),
+        (not_json, 1, "not JSON"),
+    ):
         answers.append(answer)
         result = weightctl("run", "--socket", server.path, "x")
         assert result.returncode == code and words in result.stderr, result.stderr
@@ -306,6 +441,7 @@ def test_interrupt_stops_the_answer_not_the_program(api):
                 time.sleep(0.01)
         event(handler, {"choices": [{"delta": {"content": "short answer"}}]})
         event(handler, b"[DONE]")
+
     server = api(endless)
     terminal = Terminal(weightd.WEIGHTCTL, "run", "--socket", server.path)
     terminal.expect(">>> ")
@@ -342,6 +478,7 @@ def test_a_single_question_is_interrupted(api, number):
     def silent(handler, _):
         begin_events(handler)
         time.sleep(30)
+
     server = api(silent)
     running = subprocess.Popen([weightd.WEIGHTCTL, "run", "--socket", server.path, "x"])
     while not server.requests:

@@ -1,4 +1,5 @@
 """The real programs, driven from outside: a daemon with a generated configuration, and HTTP over its Unix socket."""
+
 import contextlib
 import glob
 import http.client
@@ -89,7 +90,9 @@ class Http:
         """Yields the events' data, parsed; ends at [DONE] and asserts that it came."""
         connection = UnixConnection(self.path, timeout)
         try:
-            connection.request("POST", target, json.dumps({**body, "stream": True}), {"Content-Type": "application/json"})
+            connection.request(
+                "POST", target, json.dumps({**body, "stream": True}), {"Content-Type": "application/json"}
+            )
             answer = connection.getresponse()
             assert answer.status == 200, answer.read()
             assert answer.headers["Content-Type"].startswith("text/event-stream")
@@ -120,7 +123,7 @@ class Http:
 
 
 class Daemon:
-    """`settings` go under [weightd], `models` maps names to files. Stopping it asserts that it ends well and leaves nothing."""
+    """`settings` go under [weightd], `models` maps names to files. Stopping asserts a good end and that nothing is left."""
 
     def __init__(self, models, settings=None, wrapper=(), environment=None, build=BUILD):
         self.directory = Path(tempfile.mkdtemp(prefix="weightd-e2e-"))
@@ -129,17 +132,28 @@ class Daemon:
         self.control = self.directory / "control.sock"
         self.config = self.directory / "weightd.conf"
         self.log_path = self.directory / "log"
-        keys = {"instance": self.instance, "socket": self.socket, "control_socket": self.control, "model_dir": self.directory,
-                "catalogue": CATALOGUE, **(settings or {})}
+        keys = {
+            "instance": self.instance,
+            "socket": self.socket,
+            "control_socket": self.control,
+            "model_dir": self.directory,
+            "catalogue": CATALOGUE,
+            **(settings or {}),
+        }
         text = "[weightd]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
         text += "".join(f"\n[model {name}]\npath = {path}\n" for name, path in models.items())
         self.config.write_text(text)
         self.http = Http(self.socket)
         self.build = build
         self.log_file = open(self.log_path, "wb")
-        self.process = subprocess.Popen([*wrapper, build / "weightd", "--config", self.config], stdin=subprocess.DEVNULL,
-                                        stdout=self.log_file, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})},
-                                        start_new_session=True)
+        self.process = subprocess.Popen(
+            [*wrapper, build / "weightd", "--config", self.config],
+            stdin=subprocess.DEVNULL,
+            stdout=self.log_file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
+            start_new_session=True,
+        )
 
     def log(self):
         return self.log_path.read_text(errors="replace")
@@ -160,14 +174,18 @@ class Daemon:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.process.poll() is not None:
-                raise AssertionError(f"weightd ended with {self.process.returncode} before it was {what}:\n{self.log()[-3000:]}")
+                raise AssertionError(
+                    f"weightd ended with {self.process.returncode} before it was {what}:\n{self.log()[-3000:]}"
+                )
             if condition():
                 return True
             time.sleep(0.05)
         raise AssertionError(f"not {what} after {seconds} s:\n{self.log()[-3000:]}")
 
     def ctl(self, *arguments, **more):
-        return subprocess.run([self.build / "weightctl", "--config", self.config, *arguments], capture_output=True, timeout=120, **more)
+        return subprocess.run(
+            [self.build / "weightctl", "--config", self.config, *arguments], capture_output=True, timeout=120, **more
+        )
 
     def status(self):
         return json.loads(self.ctl("status", "--json").stdout)
@@ -181,7 +199,7 @@ class Daemon:
         for entry in glob.glob("/proc/[0-9]*/stat"):
             with contextlib.suppress(OSError):
                 text = Path(entry).read_text()
-                parents[int(text.split()[0])] = int(text[text.rindex(")") + 2:].split()[1])
+                parents[int(text.split()[0])] = int(text[text.rindex(")") + 2 :].split()[1])
         found = {self.process.pid}
         while True:
             more = {pid for pid, parent in parents.items() if parent in found} - found
