@@ -264,7 +264,8 @@ static int start(struct front *front, struct err *err)
 	loop_poll(front->loop, &front->control, MESSAGE_FD);
 	start_listening(front);
 	log_info("listening, io %s", loop_backend(front->loop) == IO_URING ? "uring" : "epoll");
-	return message_send(MESSAGE_FD, MESSAGE_READY, NULL, 0, NULL, 0);
+	struct message_front_ready ready = {loop_backend(front->loop)};
+	return message_send(MESSAGE_FD, MESSAGE_READY, &ready, sizeof ready, NULL, 0);
 }
 
 static struct exchange *any_exchange(const struct front *front)

@@ -113,6 +113,10 @@ struct message_state {
 	uint64_t worker_restarts;
 };
 
+struct message_front_ready { /* the front's MESSAGE_READY; a worker's has no payload */
+	uint32_t io; /* enum io_backend in use, never IO_AUTO */
+};
+
 struct message_failed {
 	struct err err;
 };

@@ -63,6 +63,7 @@ struct parent {
 	uint32_t loading; /* index of the model being loaded */
 	char loader_fault[256], front_fault[256];
 	bool front_ready;
+	uint32_t front_io; /* enum io_backend in use; IO_AUTO until the front has said */
 	uint32_t front_restarts;
 	uint64_t front_restart_ns;
 	struct memory_use front_memory, own_memory;

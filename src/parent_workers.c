@@ -109,8 +109,11 @@ void front_message(struct parent *parent, struct message *message)
 {
 	const struct message_worker_down *down;
 	const struct message_failed *failed;
+	const struct message_front_ready *ready;
 	switch (message->type) {
 	case MESSAGE_READY:
+		ready = message_payload(message, sizeof *ready, 0);
+		parent->front_io = ready ? ready->io : parent->config.io;
 		parent->front_ready = true;
 		parent_announce(parent);
 		break;

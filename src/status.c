@@ -172,7 +172,7 @@ static void add_processes(doc d, val root, struct parent *parent)
 
 char *status_json(struct parent *parent, size_t *n_bytes)
 {
-	static const char *const io[] = {"auto", "uring", "epoll"};
+	static const char *const io[] = {"auto", "uring", "epoll"}; /* by enum io_backend */
 	doc d = yyjson_mut_doc_new(NULL);
 	if (!d)
 		return NULL;
@@ -185,7 +185,7 @@ char *status_json(struct parent *parent, size_t *n_bytes)
 	add_uint(d, root, "uptime_s", (clock_now_ns() - parent->started_ns) / (1000 * MS));
 	add_str(d, root, "socket", parent->config.socket);
 	add_str(d, root, "listen", parent->config.listen);
-	add_str(d, root, "io", io[parent->config.io]);
+	add_str(d, root, "io", io[parent->front_io <= IO_EPOLL ? parent->front_io : IO_AUTO]);
 	val models = yyjson_mut_obj_add_arr(d, root, "models");
 	for (uint32_t i = 0; i < parent->config.n_models; i++)
 		add_model(d, models, parent, &parent->models[i]);
