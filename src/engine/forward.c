@@ -71,7 +71,11 @@ static size_t lay_out(struct forward *f, char *base)
 	const struct image_config *c = &f->setup.model->config;
 	size_t at = 0, rows = f->setup.max_rows;
 	size_t padded = (rows + 31) & ~(size_t)31, element = f->setup.numerics == NUMERICS_BF16 ? 2 : 4;
-#define PLACE(field, bytes) (f->field = (void *)(base + take(&at, (bytes))))
+#define PLACE(field, bytes)                                                                                            \
+	do {                                                                                                           \
+		size_t here_ = take(&at, (bytes));                                                                     \
+		f->field = base ? (void *)(base + here_) : NULL;                                                       \
+	} while (0)
 	PLACE(x, rows * c->dim * 4);
 	PLACE(h, rows * max_u32(c->dim, f->q_dim) * 4);
 	PLACE(q, rows * f->q_dim * 4);

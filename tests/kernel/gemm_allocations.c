@@ -8,7 +8,12 @@
 
 #include "src/kernel/gemm.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef __has_feature /* clang's way of saying it */
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SANITIZED)
 int main(void)
 {
 	printf("SKIPPED: malloc cannot be counted under a sanitizer\n");
