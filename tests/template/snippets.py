@@ -362,7 +362,6 @@ s.find('o'), s.rfind('o'), s.find('zz'), s.find('o', 5), s.find('', 99), s.find(
 s.index('zz')
 s.replace('l', 'L'), s.replace('l', 'L', 1), s.replace('', '-'), s.replace('', '-', 2), s.replace('zz', 'x'), s.replace('l', ''), s.replace('Hello', ''), u.replace('ů', 'u')
 s.replace('l')
-s.replace('l', 'L', count=1)
 s.replace('l', none)
 s.removeprefix('Hello'), s.removesuffix('World'), s.removeprefix('x')
 'x'.center(5), 'x'.center(6), 'xy'.center(5), 'x'.center(5, '*'), 'x'.ljust(4) ~ '|', 'x'.rjust(4), 'é'.rjust(3, 'ů'), '-5'.zfill(5), '5'.zfill(3), '+5'.zfill(1)
