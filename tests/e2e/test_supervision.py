@@ -23,11 +23,12 @@ def test_a_killed_worker_is_restarted_and_serves_again(start, tiny):
     daemon.http.post("/v1/completions", {"prompt": "a", "max_tokens": 2}).ok()
 
 
-def test_calls_of_a_killed_worker_end_with_an_error(start, tiny):
-    daemon = start({"tiny": tiny})
+def test_calls_of_a_killed_worker_end_with_an_error(start, model):
+    daemon = start({"smollm2": model})
+    victim = daemon.worker_pids()[0]
     events = daemon.http.stream("/v1/completions", {"prompt": "a", "max_tokens": 100000, "ignore_eos": True})
     next(events)
-    os.kill(daemon.worker_pids()[0], signal.SIGKILL)
+    os.kill(victim, signal.SIGKILL)
     with pytest.raises(AssertionError, match=r"without \[DONE\]"):
         for event in events:
             last = event
