@@ -59,8 +59,7 @@ struct http_parser {
 
 static const size_t ABSENT = SIZE_MAX;
 
-/* --- text -----------------------------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static int text_append(struct text *text, const char *bytes, size_t n_bytes)
 {
@@ -101,8 +100,7 @@ static void text_clear(struct text *text)
 	}
 }
 
-/* --- llhttp's callbacks ---------------------------------------------------------------------------------------------
- */
+/* --- llhttp's callbacks ----------------------------------------------------------------------- */
 
 static struct http_parser *parser_of(llhttp_t *llhttp)
 {
@@ -284,8 +282,7 @@ static int on_message_complete(llhttp_t *llhttp)
 	return HPE_PAUSED;
 }
 
-/* --- the parser -----------------------------------------------------------------------------------------------------
- */
+/* --- the parser ------------------------------------------------------------------------------- */
 
 static void begin_request(struct http_parser *parser)
 {
@@ -428,8 +425,7 @@ bool http_is_midway(const struct http_parser *parser)
 	return (parser->begun && !parser->complete) || parser->pending.used > 0;
 }
 
-/* --- answers --------------------------------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 size_t http_format_head(char *out, size_t size, int status, const char *content_type, uint64_t n_body, bool keep_alive,
 			const char *extra)

@@ -86,8 +86,7 @@ static size_t chunk_bytes(const struct reader *reader, uint64_t chunk)
 	return left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
 }
 
-/* --- asking --------------------------------------------------------------------------------------------------------
- */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 /* Books that the rest of a slot is asked for, and says how much that is: O_DIRECT takes whole blocks only. */
 static size_t begin_read(struct reader *reader, struct slot *slot)
@@ -241,8 +240,7 @@ static int await(struct reader *reader, uint64_t chunk, struct err *err)
 	return slot->state == SLOT_READY ? 0 : fail(reader, slot, err);
 }
 
-/* --- the interface ---------------------------------------------------------------------------------------------------
- */
+/* --- the interface ---------------------------------------------------------------------------- */
 
 uint64_t reader_offset(const struct reader *reader)
 {

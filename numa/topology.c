@@ -32,8 +32,7 @@ static void from_bitmap(hwloc_const_bitmap_t bitmap, struct idset *out)
 		idset_add(out, (unsigned)i);
 }
 
-/* --- loading through hwloc -----------------------------------------------------------------------------------------
- */
+/* --- loading through hwloc -------------------------------------------------------------------- */
 
 /* The variables that decide where hwloc looks; put back as they were after loading. */
 struct hwloc_environment {
@@ -96,8 +95,7 @@ static int hwloc_read_tree(const char *root, hwloc_topology_t *out, struct err *
 	return rc;
 }
 
-/* --- what this process may use ---------------------------------------------------------------------------------------
- */
+/* --- what this process may use ---------------------------------------------------------------- */
 
 struct limits {
 	struct idset cpus, nodes;
@@ -141,8 +139,7 @@ static int limits_read(hwloc_topology_t hw, const char *root, struct limits *out
 	return 0;
 }
 
-/* --- nodes
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 /* The CPUs the kernel counts to a node; hwloc's answer where sysfs has no nodes at all. */
 static int node_cpus(hwloc_obj_t obj, const char *root, struct idset *out, struct err *err)
@@ -281,8 +278,7 @@ void topology_free(struct topology *topology)
 	free(topology);
 }
 
-/* --- questions
- * --------------------------------------------------------------------------------------------------------- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 unsigned topology_n_nodes(const struct topology *topology)
 {
@@ -326,8 +322,7 @@ int topology_nearest(const struct topology *topology, unsigned from, const struc
 	return best;
 }
 
-/* --- memory right now
- * ------------------------------------------------------------------------------------------------- */
+/* --- memory right now ------------------------------------------------------------------------- */
 
 /* Bytes of "<key> <n> kB" in a meminfo text; 0 when it is not there. */
 static uint64_t meminfo_bytes(const char *text, const char *key)

@@ -31,8 +31,7 @@
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW, RING_MASK = CHANNEL_RING_BYTES - 1 };
 
-/* --- making, attaching ----------------------------------------------------------------------------------------------
- */
+/* --- making, attaching ------------------------------------------------------------------------ */
 
 static int create_memory(struct err *err)
 {
@@ -137,8 +136,7 @@ struct worker_counters *channel_counters(struct channel *channel)
 	return &channel->memory->counters;
 }
 
-/* --- writing --------------------------------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static int die(struct channel *channel)
 {
@@ -267,8 +265,7 @@ void channel_ring(struct channel *channel)
 	ring_doorbell(channel);
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* Copies the header at `index`, each word loaded once, so that what is checked is what is used. */
 static struct channel_header load_header(const struct channel *channel, uint32_t index)

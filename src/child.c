@@ -24,7 +24,8 @@ static void become_child(int socket, char *const argv[])
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	/* dup2 clears close-on-exec, unless both are the same descriptor. Everything else the parent holds is close-on-exec. */
+	/* dup2 clears close-on-exec, unless both are the same descriptor. Everything else the parent holds is
+	 * close-on-exec. */
 	if (socket == MESSAGE_FD)
 		fcntl(socket, F_SETFD, 0);
 	else if (dup2(socket, MESSAGE_FD) < 0)
@@ -45,8 +46,14 @@ int child_spawn(struct child *child, enum child_role role, const char *name, int
 	fcntl(pair[0], F_SETFL, O_NONBLOCK);
 	char level[12];
 	snprintf(level, sizeof level, "%d", log_level);
-	char *argv[] = {"weightd", "--role", (char *)(uintptr_t)child_role_name(role), "--name", (char *)(uintptr_t)name,
-			"--log-level", level, NULL}; /* execv takes them without const; it does not write */
+	char *argv[] = {"weightd",
+			"--role",
+			(char *)(uintptr_t)child_role_name(role),
+			"--name",
+			(char *)(uintptr_t)name,
+			"--log-level",
+			level,
+			NULL}; /* execv takes them without const; it does not write */
 	pid_t pid = fork();
 	if (pid == 0)
 		become_child(pair[1], argv);
@@ -70,7 +77,8 @@ void child_hang_up(struct child *child)
 const char *child_describe(int wait_status, char *text, size_t size)
 {
 	if (WIFSIGNALED(wait_status))
-		snprintf(text, size, "killed by signal %d (%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+		snprintf(text, size, "killed by signal %d (%s)", WTERMSIG(wait_status),
+			 strsignal(WTERMSIG(wait_status)));
 	else
 		snprintf(text, size, "exited with status %d", WEXITSTATUS(wait_status));
 	return text;

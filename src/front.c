@@ -29,8 +29,7 @@ enum {
 	MMAP_THRESHOLD = 64 << 10, /* bytes; larger blocks go back to the kernel when they are freed */
 };
 
-/* --- listeners
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- listeners -------------------------------------------------------------------------------- */
 
 /* Accepts unless there are connections enough: then clients wait in the listener's backlog until one closes. */
 static void accept_next(struct front_listener *listener)
@@ -79,8 +78,7 @@ static void start_listening(struct front *front)
 	}
 }
 
-/* --- connections
- * -------------------------------------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 static void on_gone(struct connection *connection)
 {
@@ -105,8 +103,7 @@ static const struct connection_handler handler = {
 	.closed = on_closed,
 };
 
-/* --- the parent
- * --------------------------------------------------------------------------------------------------------- */
+/* --- the parent ------------------------------------------------------------------------------- */
 
 static void finish(struct front *front, int status)
 {
@@ -189,8 +186,7 @@ static void on_control(struct loop_op *op, int result)
 	       1); /* without the parent there is nobody to restart workers; it is the one to start a new front */
 }
 
-/* --- start and stop
- * ----------------------------------------------------------------------------------------------------- */
+/* --- start and stop --------------------------------------------------------------------------- */
 
 static int receive_order(struct front *front, struct err *err)
 {

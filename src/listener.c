@@ -23,7 +23,8 @@ static int make_directories(const char *path, struct err *err)
 	for (char *at = strchr(dir + 1, '/'); at; at = strchr(at + 1, '/')) {
 		*at = '\0';
 		if (mkdir(dir, 0755) && errno != EEXIST)
-			return err_set(err, -errno, "cannot make the directory %s for the socket: %s", dir, strerror(errno));
+			return err_set(err, -errno, "cannot make the directory %s for the socket: %s", dir,
+				       strerror(errno));
 		*at = '/';
 	}
 	return 0;
@@ -36,14 +37,16 @@ static int remove_stale(const struct sockaddr_un *address, struct err *err)
 	if (lstat(address->sun_path, &st))
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
-		return err_set(err, -EEXIST, "%s exists and is not a socket; remove it or set another path", address->sun_path);
+		return err_set(err, -EEXIST, "%s exists and is not a socket; remove it or set another path",
+			       address->sun_path);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return err_set(err, -errno, "socket: %s", strerror(errno));
 	int refused = connect(fd, (const struct sockaddr *)address, sizeof *address) && errno == ECONNREFUSED;
 	close(fd);
 	if (!refused)
-		return err_set(err, -EADDRINUSE, "%s is in use by another process; stop it or set another path", address->sun_path);
+		return err_set(err, -EADDRINUSE, "%s is in use by another process; stop it or set another path",
+			       address->sun_path);
 	unlink(address->sun_path);
 	return 0;
 }
@@ -56,7 +59,8 @@ static int set_owner(const char *path, uint32_t mode, const char *group, struct 
 		if (!g)
 			return err_set(err, -ENOENT, "socket_group: no group '%s'", group);
 		if (chown(path, (uid_t)-1, g->gr_gid))
-			return err_set(err, -errno, "socket_group: chown %s to group '%s': %s", path, group, strerror(errno));
+			return err_set(err, -errno, "socket_group: chown %s to group '%s': %s", path, group,
+				       strerror(errno));
 	}
 	if (chmod(path, mode))
 		return err_set(err, -errno, "socket_mode: chmod %s: %s", path, strerror(errno));
@@ -67,7 +71,8 @@ int listener_unix(const char *path, uint32_t mode, const char *group, int *out, 
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	if (strlen(path) >= sizeof address.sun_path)
-		return err_set(err, -ENAMETOOLONG, "socket path is longer than %zu bytes: %s", sizeof address.sun_path - 1, path);
+		return err_set(err, -ENAMETOOLONG, "socket path is longer than %zu bytes: %s",
+			       sizeof address.sun_path - 1, path);
 	strcpy(address.sun_path, path);
 	int rc = make_directories(path, err);
 	if (!rc)
@@ -132,7 +137,8 @@ int listener_tcp(const char *text, int *out, struct err *err)
 	struct sockaddr_storage address;
 	socklen_t n_bytes;
 	if (parse_address(text, &address, &n_bytes))
-		return err_set(err, -EINVAL, "listen: '%s' is not an address and port such as 127.0.0.1:8080 or [::1]:8080", text);
+		return err_set(err, -EINVAL,
+			       "listen: '%s' is not an address and port such as 127.0.0.1:8080 or [::1]:8080", text);
 	int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return err_set(err, -errno, "socket: %s", strerror(errno));
@@ -164,7 +170,8 @@ int listener_inherit(int *unix_fd, int *tcp_fd, struct err *err)
 					 sd_is_socket(moved, AF_INET6, SOCK_STREAM, 1) > 0))
 			*tcp_fd = moved;
 		else
-			return err_set(err, -EINVAL, "LISTEN_FDS: descriptor %d is neither the Unix nor the TCP listener", fd);
+			return err_set(err, -EINVAL,
+				       "LISTEN_FDS: descriptor %d is neither the Unix nor the TCP listener", fd);
 	}
 	return 0;
 }

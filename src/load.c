@@ -109,7 +109,8 @@ static int create(struct load *load, struct err *err)
 		};
 		int rc = segment_create(&spec, &load->segments[i], err);
 		if (rc == -ENOSPC && spec.backing == SEGMENT_SHM) {
-			/* A container's /dev/shm is often 64 MiB; a memfd is not bounded by it. Status tells which it is. */
+			/* A container's /dev/shm is often 64 MiB; a memfd is not bounded by it. Status tells which it
+			 * is. */
 			spec.backing = SEGMENT_MEMFD;
 			rc = segment_create(&spec, &load->segments[i], err);
 		}

@@ -32,8 +32,9 @@ void log_line(enum log_level level, const char *format, ...)
 		struct tm t;
 		clock_gettime(CLOCK_REALTIME, &now);
 		gmtime_r(&now.tv_sec, &t);
-		n = snprintf(line, sizeof line, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %-7s %s: ", t.tm_year + 1900, t.tm_mon + 1,
-			     t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec, now.tv_nsec / 1000000, name[level], log_role);
+		n = snprintf(line, sizeof line, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %-7s %s: ", t.tm_year + 1900,
+			     t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec, now.tv_nsec / 1000000, name[level],
+			     log_role);
 	}
 	va_list args;
 	va_start(args, format);

@@ -76,7 +76,9 @@ int message_receive(int fd, struct message *out)
 	struct message_head head;
 	struct iovec parts[2] = {{&head, sizeof head}, {out->payload, sizeof out->payload}};
 	union control control;
-	struct msghdr packet = {.msg_iov = parts, .msg_iovlen = 2, .msg_control = control.bytes,
+	struct msghdr packet = {.msg_iov = parts,
+				.msg_iovlen = 2,
+				.msg_control = control.bytes,
 				.msg_controllen = sizeof control.bytes};
 	ssize_t n;
 	do

@@ -32,8 +32,7 @@ __attribute__((format(printf, 5, 6))) static int refuse_key(const struct gguf *g
 	return err_set(err, code, "offset %" PRIu64 ": key '%s': %s", value->offset, key, what);
 }
 
-/* --- hyperparameters -------------------------------------------------------------------------------------------------
- */
+/* --- hyperparameters -------------------------------------------------------------------------- */
 
 static int find_family(const struct gguf *gguf, const struct family **out, struct err *err)
 {
@@ -119,8 +118,7 @@ static int check_config(const struct gguf *gguf, const struct model_plan *plan, 
 	return rc ? refuse_key(gguf, key_of(plan->family, suffix, key), rc, err, "%.180s", what.text) : 0;
 }
 
-/* --- what would change the arithmetic
- * ---------------------------------------------------------------------------------- */
+/* --- what would change the arithmetic --------------------------------------------------------- */
 
 /* Keys that must be absent or say that what they are about is off. */
 static const struct {
@@ -214,8 +212,7 @@ static int check_general(const struct gguf *gguf, struct err *err)
 	return 0;
 }
 
-/* --- tensors
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static int pack_kind_of(uint32_t type)
 {
@@ -296,8 +293,7 @@ static int plan_tensors(const struct gguf *gguf, struct model_plan *plan, struct
 	return 0;
 }
 
-/* --- tokenizer
- * --------------------------------------------------------------------------------------------------------- */
+/* --- tokenizer -------------------------------------------------------------------------------- */
 
 static int read_name(const struct gguf *gguf, const char *key, char out[32], struct err *err)
 {
@@ -435,8 +431,7 @@ static int plan_template(const struct gguf *gguf, struct model_plan *plan, struc
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* --- the whole
- * --------------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 /* A model without an output matrix uses its embedding twice. */
 static void plan_head(const struct gguf *gguf, struct model_plan *plan)

@@ -1,5 +1,5 @@
-/* The parent's life: lock, listeners, front, loader, workers; then a loop over signals, children and the control socket;
- * then an orderly stop: the front finishes its answers, the workers theirs, and the segments are removed. */
+/* The parent's life: lock, listeners, front, loader, workers; then a loop over signals, children and the control
+ * socket; then an orderly stop: the front finishes its answers, the workers theirs, and the segments are removed. */
 #include "src/parent.h"
 
 #include <errno.h>
@@ -22,11 +22,11 @@
 
 #define MS 1000000ull
 enum {
-	SAMPLE_MS = 200, /* memory of the processes */
+	SAMPLE_MS = 200,  /* memory of the processes */
 	DRAIN_MS = 35000, /* an orderly stop takes this long at most */
 };
 
-/* --- states ----------------------------------------------------------------------------------------------------------- */
+/* --- states ----------------------------------------------------------------------------------- */
 
 static bool all_ready(const struct parent *parent)
 {
@@ -112,14 +112,20 @@ static bool children_left(const struct parent *parent)
 	return parent->front.pid || parent->loader.pid || parent->verifier.pid;
 }
 
-/* --- children --------------------------------------------------------------------------------------------------------- */
+/* --- children --------------------------------------------------------------------------------- */
 
 static void dispatch(struct parent *parent, struct child *child, struct message *message)
 {
 	switch (child->role) {
-	case CHILD_LOADER: models_loader_message(parent, message); break;
-	case CHILD_FRONT: front_message(parent, message); break;
-	case CHILD_VERIFIER: verify_message(parent, message); break;
+	case CHILD_LOADER:
+		models_loader_message(parent, message);
+		break;
+	case CHILD_FRONT:
+		front_message(parent, message);
+		break;
+	case CHILD_VERIFIER:
+		verify_message(parent, message);
+		break;
 	case CHILD_WORKER:
 		for (uint32_t i = 0; i < parent->n_workers; i++)
 			if (&parent->workers[i].child == child)
@@ -201,7 +207,7 @@ static void sample(struct parent *parent, uint64_t now)
 	memory_sample(getpid(), &parent->own_memory);
 }
 
-/* --- loop ------------------------------------------------------------------------------------------------------------- */
+/* --- loop ------------------------------------------------------------------------------------- */
 
 struct poll_set {
 	struct pollfd fds[2 + CONTROL_CLIENTS_MAX + 3 + PARENT_WORKERS_MAX];
@@ -258,7 +264,7 @@ static void run(struct parent *parent)
 	}
 }
 
-/* --- start and end ---------------------------------------------------------------------------------------------------- */
+/* --- start and end ---------------------------------------------------------------------------- */
 
 static int open_signals(struct parent *parent, struct err *err)
 {
@@ -326,8 +332,8 @@ static int start(struct parent *parent, struct err *err)
 	if (rc < 0)
 		return rc;
 	if (rc > 0)
-		log_info("removed %d segment%s that an earlier daemon of instance '%s' left behind", rc, rc == 1 ? "" : "s",
-			 c->instance);
+		log_info("removed %d segment%s that an earlier daemon of instance '%s' left behind", rc,
+			 rc == 1 ? "" : "s", c->instance);
 	raise_memlock();
 	rc = open_signals(parent, err);
 	return rc ? rc : open_listeners(parent, err);
@@ -360,7 +366,8 @@ int parent_run(const struct config *config)
 	for (uint32_t i = 0; i < config->n_models; i++)
 		parent.models[i].config = &parent.config.models[i];
 	if (!config->n_models) {
-		log_error("no model is configured: add a [model NAME] section with path = FILE, or run 'weightctl pull smollm2'");
+		log_error("no model is configured: add a [model NAME] section with path = FILE, or run 'weightctl pull "
+			  "smollm2'");
 		return 1;
 	}
 	if (start(&parent, &err)) {

@@ -1,5 +1,5 @@
-/* The parent: it holds the instance's lock, the listening sockets, one read-only descriptor per segment, and every child;
- * it starts, watches, replaces and stops them. It never parses a byte of a client or of a model file. */
+/* The parent: it holds the instance's lock, the listening sockets, one read-only descriptor per segment, and every
+ * child; it starts, watches, replaces and stops them. It never parses a byte of a client or of a model file. */
 #ifndef WEIGHTD_PARENT_H
 #define WEIGHTD_PARENT_H
 
@@ -20,16 +20,16 @@ enum model_state { MODEL_WAITING, MODEL_LOADING, MODEL_LOADED, MODEL_FAILED };
 
 struct parent_copy {
 	struct message_segment segment; /* what the loader, later the verifier, said */
-	int fd;                         /* read-only descriptor */
+	int fd;				/* read-only descriptor */
 	uint64_t checked_ns;
 };
 
 struct parent_model {
 	const struct config_model *config;
 	enum model_state state;
-	char fault[256]; /* why it failed */
-	bool served;      /* some worker of it has been ready */
-	uint64_t created; /* Unix seconds */
+	char fault[256];		  /* why it failed */
+	bool served;			  /* some worker of it has been ready */
+	uint64_t created;		  /* Unix seconds */
 	uint64_t done_bytes, total_bytes; /* of loading */
 	struct parent_copy copies[PARENT_COPIES_MAX];
 	uint32_t n_copies;
@@ -44,9 +44,9 @@ struct parent_worker {
 	bool ready;
 	bool was_ready; /* some process of this slot was */
 	uint32_t restarts;
-	uint32_t failures;    /* in a row, without having served for a while */
-	uint64_t restart_ns;  /* when to start it again; 0: not planned */
-	char fault[256];      /* what the last process said before it ended */
+	uint32_t failures;   /* in a row, without having served for a while */
+	uint64_t restart_ns; /* when to start it again; 0: not planned */
+	char fault[256];     /* what the last process said before it ended */
 	struct memory_use memory;
 };
 

@@ -1,5 +1,5 @@
-/* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_workers.c (workers and front),
- * parent_verify.c (placement checks). */
+/* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_workers.c (workers and
+ * front), parent_verify.c (placement checks). */
 #ifndef WEIGHTD_PARENT_INTERNAL_H
 #define WEIGHTD_PARENT_INTERNAL_H
 

@@ -29,7 +29,8 @@ static void drop_copies(struct parent *parent, struct parent_model *model)
 	}
 	model->n_copies = 0;
 	/* A loader that was killed may have left a named segment that it never reported. */
-	for (int node = idset_first(&parent->plan.copy_nodes); node >= 0; node = idset_next(&parent->plan.copy_nodes, node)) {
+	for (int node = idset_first(&parent->plan.copy_nodes); node >= 0;
+	     node = idset_next(&parent->plan.copy_nodes, node)) {
 		char name[SEGMENT_NAME_BYTES];
 		if (!segment_name(parent->config.instance, model->config->name, 1, (unsigned)node, name, NULL))
 			shm_unlink(name);
@@ -62,7 +63,8 @@ static int order_load(struct parent *parent, const struct parent_model *model, s
 	const struct idset *nodes = &parent->plan.copy_nodes;
 	for (int node = idset_first(nodes); node >= 0; node = idset_next(nodes, node)) {
 		if (order.n_nodes == sizeof order.node / sizeof *order.node)
-			return err_set(err, -E2BIG, "more than %zu nodes with copies", sizeof order.node / sizeof *order.node);
+			return err_set(err, -E2BIG, "more than %zu nodes with copies",
+				       sizeof order.node / sizeof *order.node);
 		order.node[order.n_nodes++] = (uint16_t)node;
 	}
 	/* The parent opens the file, so that the loader needs no right to any path. It never reads from it. */
@@ -108,12 +110,16 @@ static void take_segment(const struct parent *parent, struct parent_model *model
 	*copy = (struct parent_copy){.segment = *segment, .fd = message->fds[0], .checked_ns = clock_now_ns()};
 	copy->segment.name[sizeof copy->segment.name - 1] = '\0';
 	const struct placement *p = &segment->report.placement;
-	log_info("model '%s': node %u: %.1f MiB in %s, %llu of %llu pages on the node%s", model->config->name, segment->node,
-		 (double)segment->report.total_bytes / (1 << 20), segment->name[0] ? segment->name : "a memfd",
-		 (unsigned long long)p->on_node, (unsigned long long)p->pages,
-		 placement_verified(p) ? "" : p->refused ? " (unverified: the kernel refused to say)" : " (MISPLACED)");
+	log_info("model '%s': node %u: %.1f MiB in %s, %llu of %llu pages on the node%s", model->config->name,
+		 segment->node, (double)segment->report.total_bytes / (1 << 20),
+		 segment->name[0] ? segment->name : "a memfd", (unsigned long long)p->on_node,
+		 (unsigned long long)p->pages,
+		 placement_verified(p) ? ""
+		 : p->refused	       ? " (unverified: the kernel refused to say)"
+				       : " (MISPLACED)");
 	if (parent->config.backing == SEGMENT_SHM && !segment->name[0])
-		log_warning("model '%s': /dev/shm is too small for node %u's copy, so it is in a memfd; a restart has to load it again",
+		log_warning("model '%s': /dev/shm is too small for node %u's copy, so it is in a memfd; a restart has "
+			    "to load it again",
 			    model->config->name, segment->node);
 }
 
@@ -123,7 +129,9 @@ void models_loader_message(struct parent *parent, struct message *message)
 	const struct message_failed *failed;
 	const struct message_progress *progress;
 	switch (message->type) {
-	case MESSAGE_SEGMENT: take_segment(parent, model, message); break;
+	case MESSAGE_SEGMENT:
+		take_segment(parent, model, message);
+		break;
 	case MESSAGE_PROGRESS:
 		progress = message_payload(message, sizeof *progress, 0);
 		if (progress) {
@@ -136,7 +144,8 @@ void models_loader_message(struct parent *parent, struct message *message)
 		if (failed)
 			snprintf(parent->loader_fault, sizeof parent->loader_fault, "%.255s", failed->err.text);
 		break;
-	default: log_warning("the loader sent an unexpected message, type %u", message->type);
+	default:
+		log_warning("the loader sent an unexpected message, type %u", message->type);
 	}
 }
 
@@ -162,7 +171,8 @@ void models_loader_ended(struct parent *parent, int wait_status)
 			snprintf(text, sizeof text, "%s", parent->loader_fault);
 		else
 			snprintf(text, sizeof text, "the loader was %s%s", child_describe(wait_status, how, sizeof how),
-				 wait_status == 9 ? "; if the kernel's OOM killer did it, a node ran out of memory" : "");
+				 wait_status == 9 ? "; if the kernel's OOM killer did it, a node ran out of memory"
+						  : "");
 		fail_model(model, text);
 	}
 	models_load_next(parent);

@@ -1,4 +1,5 @@
-/* Placement on request: a short-lived verifier process maps the published segments and asks the kernel for every page. */
+/* Placement on request: a short-lived verifier process maps the published segments and asks the kernel for every page.
+ */
 #include "src/parent_internal.h"
 
 #include <errno.h>
@@ -65,7 +66,8 @@ void verify_ended(struct parent *parent, int wait_status)
 	char how[128];
 	struct err err = {""};
 	if (wait_status) {
-		log_warning("the verifier %s; placement is as last checked", child_describe(wait_status, how, sizeof how));
+		log_warning("the verifier %s; placement is as last checked",
+			    child_describe(wait_status, how, sizeof how));
 		return;
 	}
 	if (!parent->verify_n) /* it was given something, so it had something to report */

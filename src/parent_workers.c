@@ -12,7 +12,7 @@
 
 #define MS 1000000ull
 enum {
-	BACKOFF_FIRST_MS = 100,  /* before the second start in a row; the first is at once */
+	BACKOFF_FIRST_MS = 100, /* before the second start in a row; the first is at once */
 	BACKOFF_MAX_MS = 10000,
 	STEADY_MS = 10000, /* a process that lived this long starts with a clean record */
 };
@@ -24,7 +24,7 @@ static uint64_t next_start(uint32_t failures)
 	return clock_now_ns() + (wait < BACKOFF_MAX_MS ? wait : BACKOFF_MAX_MS) * MS + 1;
 }
 
-/* --- front ------------------------------------------------------------------------------------------------------------ */
+/* --- front ------------------------------------------------------------------------------------ */
 
 static void introduce(struct parent *parent, const struct parent_worker *worker)
 {
@@ -129,7 +129,8 @@ void front_message(struct parent *parent, struct message *message)
 		if (failed)
 			snprintf(parent->front_fault, sizeof parent->front_fault, "%.255s", failed->err.text);
 		break;
-	default: log_warning("the front sent an unexpected message, type %u", message->type);
+	default:
+		log_warning("the front sent an unexpected message, type %u", message->type);
 	}
 }
 
@@ -181,7 +182,7 @@ void front_ended(struct parent *parent, int wait_status)
 	renew_channels(parent);
 }
 
-/* --- workers ---------------------------------------------------------------------------------------------------------- */
+/* --- workers ---------------------------------------------------------------------------------- */
 
 /* What KV pages may take: a quarter of the copy's node, divided among the workers that share it. */
 static uint64_t auto_kv_bytes(const struct parent *parent, const struct parent_worker *worker)
@@ -219,7 +220,8 @@ static int order_work(struct parent *parent, const struct parent_worker *worker)
 		copy++;
 	if (copy == model->n_copies)
 		return -ENOENT;
-	int fds[4] = {model->copies[copy].fd, worker->channel.memory, worker->channel.to_worker, worker->channel.to_front};
+	int fds[4] = {model->copies[copy].fd, worker->channel.memory, worker->channel.to_worker,
+		      worker->channel.to_front};
 	return message_send(worker->child.fd, MESSAGE_WORK, &order, sizeof order, fds, 4);
 }
 
@@ -277,8 +279,8 @@ void worker_message(struct parent *parent, struct parent_worker *worker, struct 
 	switch (message->type) {
 	case MESSAGE_READY:
 		worker->ready = worker->was_ready = true;
-		log_info("worker %u is ready: pid %d, node %u", (unsigned)(worker - parent->workers), (int)worker->child.pid,
-			 worker->plan.node);
+		log_info("worker %u is ready: pid %d, node %u", (unsigned)(worker - parent->workers),
+			 (int)worker->child.pid, worker->plan.node);
 		parent->models[worker->model].served = true;
 		if (parent->front.pid)
 			introduce(parent, worker);
@@ -290,7 +292,8 @@ void worker_message(struct parent *parent, struct parent_worker *worker, struct 
 		if (failed)
 			snprintf(worker->fault, sizeof worker->fault, "%.255s", failed->err.text);
 		break;
-	default: log_warning("a worker sent an unexpected message, type %u", message->type);
+	default:
+		log_warning("a worker sent an unexpected message, type %u", message->type);
 	}
 }
 

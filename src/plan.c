@@ -36,7 +36,8 @@ static int plan_io(const struct idset *cpus, struct idset *cores, const struct c
 		idset_and(out, cpus);
 		if (!idset_equal(out, &config->io_cpus)) {
 			char text[IDSET_TEXT];
-			return err_set(err, -EINVAL, "io_cpus: this process may only use CPUs %s", idset_format(cpus, text, sizeof text));
+			return err_set(err, -EINVAL, "io_cpus: this process may only use CPUs %s",
+				       idset_format(cpus, text, sizeof text));
 		}
 		/* CPUs given to the front are not computed on, unless nothing else is left. */
 		struct idset rest = *cores;

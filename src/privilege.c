@@ -57,7 +57,8 @@ int privilege_find_user(const char *name, uint64_t *uid, uint64_t *gid, struct e
 	errno = 0;
 	const struct passwd *user = getpwnam(name);
 	if (!user)
-		return err_set(err, errno ? -errno : -ENOENT, "user '%s': %s", name, errno ? strerror(errno) : "no such user");
+		return err_set(err, errno ? -errno : -ENOENT, "user '%s': %s", name,
+			       errno ? strerror(errno) : "no such user");
 	*uid = user->pw_uid;
 	*gid = user->pw_gid;
 	return 0;

@@ -84,7 +84,8 @@ static void add_model(doc d, val models, const struct parent *parent, const stru
 	if (model->n_copies) {
 		const struct message_segment *first = &model->copies[0].segment;
 		char architecture[sizeof first->architecture + 1];
-		snprintf(architecture, sizeof architecture, "%.*s", (int)sizeof first->architecture, first->architecture);
+		snprintf(architecture, sizeof architecture, "%.*s", (int)sizeof first->architecture,
+			 first->architecture);
 		add_str(d, m, "architecture", architecture);
 		add_uint(d, m, "generation", 1);
 		uint64_t limit = config->context_tokens;

@@ -56,7 +56,9 @@ static int parse(int argc, char **argv, struct arguments *a)
 	int code;
 	while ((code = getopt_long(argc, argv, "c:s:Vh", options, NULL)) >= 0) {
 		switch (code) {
-		case 'c': a->config = optarg; break;
+		case 'c':
+			a->config = optarg;
+			break;
 		case 's':
 			if (a->n_set == sizeof a->set / sizeof *a->set) {
 				fprintf(stderr, "weightd: more than %u --set\n", a->n_set);
@@ -64,15 +66,33 @@ static int parse(int argc, char **argv, struct arguments *a)
 			}
 			a->set[a->n_set++] = optarg;
 			break;
-		case OPTION_CHECK: a->action = CHECK; break;
-		case OPTION_PRINT: a->action = PRINT; break;
-		case OPTION_HELP_CONFIG: config_print_keys(stdout); return 0;
-		case OPTION_ROLE: a->role = optarg; break;
-		case OPTION_NAME: a->name = optarg; break;
-		case OPTION_LOG_LEVEL: a->log_level = atoi(optarg); break;
-		case 'V': puts("weightd " PACKAGE_VERSION); return 0;
-		case 'h': fputs(usage, stdout); return 0;
-		default: fputs("Try 'weightd --help'.\n", stderr); return 2;
+		case OPTION_CHECK:
+			a->action = CHECK;
+			break;
+		case OPTION_PRINT:
+			a->action = PRINT;
+			break;
+		case OPTION_HELP_CONFIG:
+			config_print_keys(stdout);
+			return 0;
+		case OPTION_ROLE:
+			a->role = optarg;
+			break;
+		case OPTION_NAME:
+			a->name = optarg;
+			break;
+		case OPTION_LOG_LEVEL:
+			a->log_level = atoi(optarg);
+			break;
+		case 'V':
+			puts("weightd " PACKAGE_VERSION);
+			return 0;
+		case 'h':
+			fputs(usage, stdout);
+			return 0;
+		default:
+			fputs("Try 'weightd --help'.\n", stderr);
+			return 2;
 		}
 	}
 	if (optind < argc) {
@@ -87,7 +107,8 @@ static int run_role(const struct arguments *a)
 	static const struct {
 		const char *name;
 		int (*main)(void);
-	} roles[] = {{"loader", loader_main}, {"worker", worker_main}, {"front", front_main}, {"verifier", verifier_main}};
+	} roles[] = {
+		{"loader", loader_main}, {"worker", worker_main}, {"front", front_main}, {"verifier", verifier_main}};
 	log_init(a->name ? a->name : a->role, (enum log_level)a->log_level);
 	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
 		if (!strcmp(a->role, roles[i].name))

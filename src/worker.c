@@ -1,7 +1,8 @@
-/* A worker: attaches one node's copy of a model read-only, binds itself to that node, and makes answers until told to stop.
+/* A worker: attaches one node's copy of a model read-only, binds itself to that node, and makes answers until told to
+ * stop.
  *
- * It opens no file and no socket: the segment and the channel come from the parent as descriptors. Its private memory is
- * the call arena (KV pages, batch scratch), what oneDNN generated before ready, and small tables. */
+ * It opens no file and no socket: the segment and the channel come from the parent as descriptors. Its private memory
+ * is the call arena (KV pages, batch scratch), what oneDNN generated before ready, and small tables. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -20,9 +21,9 @@
 #include "src/worker_calls.h"
 
 enum {
-	REST_MS = 200,    /* idle this long: the batch scratch goes back to the kernel */
+	REST_MS = 200,	    /* idle this long: the batch scratch goes back to the kernel */
 	PROGRESS_MS = 2000, /* an idle worker shows that it lives this often */
-	RETRY_MS = 1,     /* records wait for room in the ring */
+	RETRY_MS = 1,	    /* records wait for room in the ring */
 };
 
 struct worker {
@@ -47,7 +48,7 @@ struct worker {
 	bool locked, draining;
 };
 
-/* --- start ------------------------------------------------------------------------------------------------------------ */
+/* --- start ------------------------------------------------------------------------------------ */
 
 static int receive_order(struct worker *w, int *segment_fd, struct err *err)
 {
@@ -57,7 +58,8 @@ static int receive_order(struct worker *w, int *segment_fd, struct err *err)
 		return err_set(err, rc ? rc : -EPIPE, "no order from the parent");
 	const struct message_work *order = message_payload(&message, sizeof *order, 4);
 	if (!order || message.type != MESSAGE_WORK)
-		return err_set(err, -EPROTO, "the parent's first message (type %u) is not a worker's order", message.type);
+		return err_set(err, -EPROTO, "the parent's first message (type %u) is not a worker's order",
+			       message.type);
 	w->order = *order;
 	*segment_fd = message.fds[0];
 	w->channel_fds = (struct channel_fds){message.fds[1], message.fds[2], message.fds[3]};
@@ -73,15 +75,16 @@ static int start_thread(void *arg, unsigned thread)
 static int start_team(struct worker *w, struct err *err)
 {
 	const unsigned max = sizeof w->cpu_of_thread / sizeof *w->cpu_of_thread;
-	for (int cpu = idset_first(&w->order.cpus); cpu >= 0 && w->n_threads < max; cpu = idset_next(&w->order.cpus, cpu))
+	for (int cpu = idset_first(&w->order.cpus); cpu >= 0 && w->n_threads < max;
+	     cpu = idset_next(&w->order.cpus, cpu))
 		idset_add(&w->cpu_of_thread[w->n_threads++], (unsigned)cpu);
 	if (!w->n_threads)
 		return err_set(err, -EINVAL, "the order names no CPU");
 	return team_new(w->n_threads, (int)w->order.spin, start_thread, w, &w->team, err);
 }
 
-/* Maps the weights and locks them. Before privileges go, because root's may be what allows the locking. Pages that may be
- * swapped out are not what was promised; but a limit may forbid it, and then status says so. */
+/* Maps the weights and locks them. Before privileges go, because root's may be what allows the locking. Pages that may
+ * be swapped out are not what was promised; but a limit may forbid it, and then status says so. */
 static int attach_weights(struct worker *w, int segment_fd, struct err *err)
 {
 	int rc = segment_attach(segment_fd, &w->segment, err);
@@ -107,8 +110,8 @@ static int open_model(struct worker *w, struct err *err)
 	if (rc)
 		return rc;
 	if (tokenizer_n_tokens(w->tokenizer) != w->model.config.vocab)
-		return err_set(err, -EINVAL, "the tokenizer has %u tokens, the model %u", tokenizer_n_tokens(w->tokenizer),
-			       w->model.config.vocab);
+		return err_set(err, -EINVAL, "the tokenizer has %u tokens, the model %u",
+			       tokenizer_n_tokens(w->tokenizer), w->model.config.vocab);
 	return 0;
 }
 
@@ -116,7 +119,8 @@ static int open_model(struct worker *w, struct err *err)
 static void compile_template(struct worker *w, char fault[256])
 {
 	struct err err = {"the model has no chat template"};
-	if (w->model.template_bytes && template_compile(w->model.chat_template, w->model.template_bytes, &w->template, &err))
+	if (w->model.template_bytes &&
+	    template_compile(w->model.chat_template, w->model.template_bytes, &w->template, &err))
 		log_warning("chat template of '%s': %s", w->order.model, err.text);
 	snprintf(fault, 256, "chat is not possible with this model: %.200s", err.text);
 }
@@ -140,8 +144,8 @@ static int make_engine(struct worker *w, struct err *err)
 	if (!kernels)
 		return err_set(err, -ENOTSUP, "cpu_level %s with these numerics is not available on this CPU",
 			       cpu_level_name(w->order.cpu_level));
-	uint32_t context = w->order.context_tokens && w->order.context_tokens < c->context ? w->order.context_tokens
-											  : c->context;
+	uint32_t context =
+		w->order.context_tokens && w->order.context_tokens < c->context ? w->order.context_tokens : c->context;
 	size_t page = kv_page_bytes(c);
 	uint64_t useful = (uint64_t)w->order.max_running * kv_pages_for(context), pages = w->order.kv_bytes / page;
 	if (pages > useful)
@@ -216,7 +220,7 @@ static int start(struct worker *w, struct err *err)
 	return 0;
 }
 
-/* --- work ------------------------------------------------------------------------------------------------------------- */
+/* --- work ------------------------------------------------------------------------------------- */
 
 /* Relaxed: each counter stands alone (shm/channel.h). */
 static void count(uint64_t *counter, uint64_t value)
@@ -293,7 +297,8 @@ static int turn(struct worker *w, struct pollfd fds[2], int *idle_ms)
 	if (rc)
 		return rc;
 	scheduler_step(w->scheduler);
-	bool unsent = worker_calls_flush(&w->calls), busy = scheduler_can_run(w->scheduler); /* flushing unblocks calls */
+	bool unsent = worker_calls_flush(&w->calls),
+	     busy = scheduler_can_run(w->scheduler); /* flushing unblocks calls */
 	publish_counters(w);
 	channel_ring(&w->channel);
 	if (w->channel.dead)

@@ -8,7 +8,7 @@
 #include "src/worker_outbox.h"
 
 enum {
-	INCOMING_MAX = 4096,            /* calls being put together at once; the front's own bound is far lower */
+	INCOMING_MAX = 4096,		/* calls being put together at once; the front's own bound is far lower */
 	INCOMING_BYTES_MAX = 256 << 20, /* bytes of one call; the front's own bound is max_request_bytes */
 };
 
@@ -20,14 +20,14 @@ struct incoming {
 	char *bytes; /* [wanted + 1] owned */
 };
 
-static void send_record(struct worker_calls *calls, struct generation *g, uint32_t type, uint64_t call, const void *head,
-			uint32_t head_bytes, const void *body, uint32_t body_bytes)
+static void send_record(struct worker_calls *calls, struct generation *g, uint32_t type, uint64_t call,
+			const void *head, uint32_t head_bytes, const void *body, uint32_t body_bytes)
 {
 	if (!outbox_send(&calls->outboxes, calls->channel, type, call, head, head_bytes, body, body_bytes) && g)
 		g->blocked = true;
 }
 
-/* --- events of the scheduler ---------------------------------------------------------------------------------------- */
+/* --- events of the scheduler ------------------------------------------------------------------ */
 
 /* A record body under construction; what does not fit is left out whole. */
 struct body {
@@ -63,7 +63,8 @@ static void on_token(void *arg, struct generation *g, const struct scheduler_tok
 	body.n = 0;
 	for (uint32_t i = 0; i < token->n_top; i++) {
 		piece[i] = tokenizer_piece(calls->tokenizer, token->top[i].id, true, &n);
-		/* A piece longer than this would not be a token of any real vocabulary; the whole must fit one record. */
+		/* A piece longer than this would not be a token of any real vocabulary; the whole must fit one record.
+		 */
 		top[i] = (struct call_logprob){token->top[i].id, token->top[i].value, n <= 1024 ? n : 0};
 	}
 	body_add(&body, top, token->n_top * (uint32_t)sizeof *top);
@@ -77,7 +78,8 @@ static void on_token(void *arg, struct generation *g, const struct scheduler_tok
 
 static void on_done(void *arg, struct generation *g, const char *text, uint32_t n_text)
 {
-	static const uint32_t reason[] = {[GENERATION_STOP] = FINISH_STOP, [GENERATION_LENGTH] = FINISH_LENGTH,
+	static const uint32_t reason[] = {[GENERATION_STOP] = FINISH_STOP,
+					  [GENERATION_LENGTH] = FINISH_LENGTH,
 					  [GENERATION_CANCELLED] = FINISH_CANCELLED};
 	struct call_done head = {reason[g->finish], g->n_prompt, g->n_answer, n_text};
 	send_record(arg, NULL, CALL_DONE, g->id, &head, sizeof head, text, n_text);
@@ -102,7 +104,7 @@ struct scheduler_sink worker_calls_sink(struct worker_calls *calls)
 	return (struct scheduler_sink){.arg = calls, .token = on_token, .done = on_done, .failed = on_failed};
 }
 
-/* --- calls that came whole ------------------------------------------------------------------------------------------ */
+/* --- calls that came whole -------------------------------------------------------------------- */
 
 /* The parts of a call's bytes. */
 struct parts {
@@ -151,8 +153,8 @@ static int read_ids(const struct worker_calls *calls, const char *bytes, size_t 
 	memcpy(out->ids, bytes, n_ids * sizeof *out->ids);
 	for (size_t i = 0; i < n_ids; i++)
 		if (out->ids[i] >= vocab)
-			return err_set(err, -EINVAL, "token id %u at index %zu is not below the vocabulary's size, %u", out->ids[i], i,
-				       vocab);
+			return err_set(err, -EINVAL, "token id %u at index %zu is not below the vocabulary's size, %u",
+				       out->ids[i], i, vocab);
 	return 0;
 }
 
@@ -183,16 +185,17 @@ static int prompt_tokens(struct worker_calls *calls, const struct incoming *in, 
 static struct generation_params params_of(const struct call_begin *b)
 {
 	return (struct generation_params){
-		.sampler = {
-			.seed = b->seed,
-			.temperature = b->temperature,
-			.top_p = b->top_p,
-			.min_p = b->min_p,
-			.top_k = b->top_k,
-			.presence_penalty = b->presence_penalty,
-			.frequency_penalty = b->frequency_penalty,
-			.repeat_penalty = b->repeat_penalty,
-		},
+		.sampler =
+			{
+				.seed = b->seed,
+				.temperature = b->temperature,
+				.top_p = b->top_p,
+				.min_p = b->min_p,
+				.top_k = b->top_k,
+				.presence_penalty = b->presence_penalty,
+				.frequency_penalty = b->frequency_penalty,
+				.repeat_penalty = b->repeat_penalty,
+			},
 		.max_tokens = b->max_tokens,
 		.n_logprobs = b->n_logprobs,
 		.logprobs = b->flags & CALL_FLAG_LOGPROBS,
@@ -218,8 +221,8 @@ static void fail_prompt(struct worker_calls *calls, const struct incoming *in, i
 	if (rc == -ENOMEM)
 		fail_call(calls, in->call, 503, "", "", err->text[0] ? err->text : "out of memory");
 	else
-		fail_call(calls, in->call, 400, prompt_field(in->begin.kind), rc == -E2BIG ? "context_length_exceeded" : "",
-			  err->text);
+		fail_call(calls, in->call, 400, prompt_field(in->begin.kind),
+			  rc == -E2BIG ? "context_length_exceeded" : "", err->text);
 }
 
 static void start_generation(struct worker_calls *calls, const struct incoming *in)
@@ -231,11 +234,15 @@ static void start_generation(struct worker_calls *calls, const struct incoming *
 	int rc = prompt_tokens(calls, in, max, &prompt, &err);
 	if (rc == -E2BIG || (!rc && prompt.n > max)) {
 		rc = -E2BIG;
-		err_set(&err, rc, "the prompt is longer than the %u tokens that fit (context_tokens and kv_bytes, less one token of "
-			"answer)", max);
+		err_set(&err, rc,
+			"the prompt is longer than the %u tokens that fit (context_tokens and kv_bytes, less one token "
+			"of "
+			"answer)",
+			max);
 	}
 	if (!rc && !prompt.n)
-		rc = err_set(&err, -EINVAL, "the prompt has no tokens; this model adds no beginning-of-text token of its own");
+		rc = err_set(&err, -EINVAL,
+			     "the prompt has no tokens; this model adds no beginning-of-text token of its own");
 	if (rc) {
 		fail_prompt(calls, in, rc, &prompt, &err);
 		return;
@@ -336,14 +343,20 @@ static void act(struct worker_calls *calls, const struct incoming *in)
 	switch (in->begin.kind) {
 	case CALL_KIND_CHAT:
 	case CALL_KIND_COMPLETE:
-	case CALL_KIND_COMPLETE_IDS: start_generation(calls, in); break;
+	case CALL_KIND_COMPLETE_IDS:
+		start_generation(calls, in);
+		break;
 	case CALL_KIND_TOKENIZE:
-	case CALL_KIND_DETOKENIZE: answer_tokens(calls, in); break;
-	case CALL_KIND_TEMPLATE: answer_template(calls, in); break;
+	case CALL_KIND_DETOKENIZE:
+		answer_tokens(calls, in);
+		break;
+	case CALL_KIND_TEMPLATE:
+		answer_template(calls, in);
+		break;
 	}
 }
 
-/* --- records from the front ----------------------------------------------------------------------------------------- */
+/* --- records from the front ------------------------------------------------------------------- */
 
 static struct incoming **find_incoming(struct worker_calls *calls, uint64_t call)
 {
@@ -391,14 +404,15 @@ static void act_if_whole(struct worker_calls *calls, uint64_t call)
 static int on_begin(struct worker_calls *calls, const struct channel_record *record)
 {
 	struct call_begin begin;
-	if (record->n_bytes != sizeof begin || calls->n_incoming >= INCOMING_MAX || *find_incoming(calls, record->call) ||
-	    scheduler_find(calls->scheduler, record->call))
+	if (record->n_bytes != sizeof begin || calls->n_incoming >= INCOMING_MAX ||
+	    *find_incoming(calls, record->call) || scheduler_find(calls->scheduler, record->call))
 		return -EPROTO;
 	memcpy(&begin, record->payload, sizeof begin);
 	if (!begin_ok(&begin))
 		return -EPROTO;
 	struct incoming *in = calloc(1, sizeof *in);
-	uint64_t wanted = begin.prompt_bytes + begin.stop_bytes + 4 * (uint64_t)begin.forced_ids + begin.variables_bytes;
+	uint64_t wanted =
+		begin.prompt_bytes + begin.stop_bytes + 4 * (uint64_t)begin.forced_ids + begin.variables_bytes;
 	if (in)
 		in->bytes = malloc(wanted + 1);
 	if (!in || !in->bytes) {
@@ -437,7 +451,8 @@ static void on_cancel(struct worker_calls *calls, uint64_t call)
 		drop_incoming(calls, at);
 		send_record(calls, NULL, CALL_DONE, call, &done, sizeof done, NULL, 0);
 	} else {
-		scheduler_cancel(calls->scheduler, call); /* none: it has just ended by itself, which the front will read */
+		scheduler_cancel(calls->scheduler,
+				 call); /* none: it has just ended by itself, which the front will read */
 	}
 }
 
@@ -474,7 +489,7 @@ bool worker_calls_flush(struct worker_calls *calls)
 	return calls->outboxes && outbox_flush(&calls->outboxes, calls->channel, unblock, calls);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------------ */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void special_text(const struct tokenizer *tokenizer, int64_t id, char *out, size_t size)
 {

@@ -1,8 +1,8 @@
 /* The worker's side of the channel: puts calls together from their records, answers those that generate nothing, hands
  * the others to the scheduler, and turns its events into records.
  *
- * A record that does not fit the ring waits in its call's outbox; the call is blocked (no step is made for it) until the
- * outbox is empty, so a slow front costs memory for at most one step's events of each call. */
+ * A record that does not fit the ring waits in its call's outbox; the call is blocked (no step is made for it) until
+ * the outbox is empty, so a slow front costs memory for at most one step's events of each call. */
 #ifndef WEIGHTD_WORKER_CALLS_H
 #define WEIGHTD_WORKER_CALLS_H
 
@@ -14,14 +14,14 @@
 #include "src/engine/tokenizer.h"
 
 struct worker_calls {
-	struct channel *channel;           /* borrowed, all of these */
+	struct channel *channel; /* borrowed, all of these */
 	struct scheduler *scheduler;
 	const struct tokenizer *tokenizer;
 	const struct template *template;   /* NULL: the model has none, or it can't be compiled */
-	char template_fault[256];          /* why there is none */
+	char template_fault[256];	   /* why there is none */
 	char bos_text[256], eos_text[256]; /* as the template's bos_token and eos_token */
-	struct incoming *incoming;         /* calls whose bytes are still coming */
-	struct outbox *outboxes;           /* calls whose records wait for room */
+	struct incoming *incoming;	   /* calls whose bytes are still coming */
+	struct outbox *outboxes;	   /* calls whose records wait for room */
 	uint32_t n_incoming;
 };
 

@@ -35,8 +35,7 @@ static bool is_utf8(const char *text)
 	return json != NULL;
 }
 
-/* --- one line or text from standard input ----------------------------------------------------------------------------
- */
+/* --- one line or text from standard input ----------------------------------------------------- */
 
 struct input {
 	char *bytes; /* owned */
@@ -87,8 +86,7 @@ static int input_line(struct input *input, int interrupt_fd, char **line)
 	return 1;
 }
 
-/* --- complete
- * --------------------------------------------------------------------------------------------------------- */
+/* --- complete --------------------------------------------------------------------------------- */
 
 static int complete(struct weightctl *ctl, const char *prompt)
 {
@@ -146,8 +144,7 @@ int weightctl_complete(struct weightctl *ctl)
 	return rc;
 }
 
-/* --- run
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- run -------------------------------------------------------------------------------------- */
 
 struct chat {
 	struct weightctl *ctl;

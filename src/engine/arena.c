@@ -25,8 +25,8 @@ int arena_init(struct arena *arena, size_t reserved_bytes, struct err *err)
 		int code = -errno;
 		free(arena->holes);
 		arena->holes = NULL;
-		return err_set(err, code, "cannot reserve %zu bytes of address space for calls: %s", arena->reserved_bytes,
-			       strerror(-code));
+		return err_set(err, code, "cannot reserve %zu bytes of address space for calls: %s",
+			       arena->reserved_bytes, strerror(-code));
 	}
 	arena->base = base;
 	arena->holes[0] = (struct arena_hole){0, arena->reserved_bytes};
@@ -54,7 +54,8 @@ void *arena_alloc(struct arena *arena, size_t n_bytes)
 	if (n_bytes > arena->reserved_bytes)
 		return NULL;
 	n_bytes = round_up(n_bytes);
-	/* Giving spans back must not fail, so the table has room for all the holes they can leave before they are taken. */
+	/* Giving spans back must not fail, so the table has room for all the holes they can leave before they are
+	 * taken. */
 	if (arena->n_spans + 2 > arena->holes_capacity) {
 		struct arena_hole *more = realloc(arena->holes, 2 * (size_t)arena->holes_capacity * sizeof *more);
 		if (!more)

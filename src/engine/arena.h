@@ -2,8 +2,8 @@
  * kernel span by span.
  *
  * Nothing is committed until it is touched; a released span loses its pages at once (MADV_DONTNEED), so that private
- * memory falls when its call ends, not when the process does. The counters are of spans handed out: an upper bound of what
- * is touched. One thread (the scheduler's) calls these functions. */
+ * memory falls when its call ends, not when the process does. The counters are of spans handed out: an upper bound of
+ * what is touched. One thread (the scheduler's) calls these functions. */
 #ifndef WEIGHTD_ENGINE_ARENA_H
 #define WEIGHTD_ENGINE_ARENA_H
 

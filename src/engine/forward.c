@@ -1,11 +1,11 @@
 /* The forward pass of the llama family (RMSNorm, rotary positions, grouped-query attention, SwiGLU).
  *
  * Every compute thread runs the same function from top to bottom; a step whose output others read ends at a barrier.
- * Within a step the threads divide outputs (block rows, panels, heads, rows), never sums, so how many there are cannot be
- * seen in a result.
+ * Within a step the threads divide outputs (block rows, panels, heads, rows), never sums, so how many there are cannot
+ * be seen in a result.
  *
- *   x      [rows][dim]    residual stream            h      normed x, attention's output, gate * up: what a product reads
- *   q k v  [rows][...]    one layer's projections    gate up [rows][ffn_dim]
+ *   x      [rows][dim]    residual stream            h      normed x, attention's output, gate * up: what a product
+ * reads q k v  [rows][...]    one layer's projections    gate up [rows][ffn_dim]
  *
  * All of it is one span of the call arena, taken at the first pass after a rest and given back by forward_rest. */
 #include "src/engine/forward.h"
@@ -25,17 +25,17 @@ struct forward {
 
 	void *scratch; /* in the arena; NULL at rest */
 	size_t scratch_bytes;
-	float *x;          /* [max_rows][dim] */
-	float *h;          /* [max_rows][max(dim, q_dim)] */
-	float *q;          /* [max_rows][q_dim] */
-	float *k, *v;      /* [max_rows][kv_dim] */
-	float *gate, *up;  /* [max_rows][ffn_dim]; gate is [max(ffn_dim, dim)] wide: it also takes attention's output */
-	float *cos_sin;    /* [max_rows][rope_dim / 2][2] */
-	void *a;           /* [max_rows up to 32][max_cols] bfloat16 or float32: a prefill product's operand */
-	struct activations act; /* a decode product's operand, [32][max_cols] */
-	float *logits;     /* [LOGIT_ROWS_MAX][vocab] */
+	float *x;	  /* [max_rows][dim] */
+	float *h;	  /* [max_rows][max(dim, q_dim)] */
+	float *q;	  /* [max_rows][q_dim] */
+	float *k, *v;	  /* [max_rows][kv_dim] */
+	float *gate, *up; /* [max_rows][ffn_dim]; gate is [max(ffn_dim, dim)] wide: it also takes attention's output */
+	float *cos_sin;	  /* [max_rows][rope_dim / 2][2] */
+	void *a;	  /* [max_rows up to 32][max_cols] bfloat16 or float32: a prefill product's operand */
+	struct activations act;		      /* a decode product's operand, [32][max_cols] */
+	float *logits;			      /* [LOGIT_ROWS_MAX][vocab] */
 	struct sampler_candidate *candidates; /* [n_threads][vocab] */
-	float *picked;     /* [LOGIT_ROWS_MAX][dim]: the rows whose logits are asked for */
+	float *picked;			      /* [LOGIT_ROWS_MAX][dim]: the rows whose logits are asked for */
 	char *thread_scratch; /* [n_threads][thread_bytes]: gemm's panel, then the page lists of attention */
 	size_t thread_bytes, gemm_bytes;
 
@@ -56,7 +56,7 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-/* --- scratch ------------------------------------------------------------------------------------------------------ */
+/* --- scratch ---------------------------------------------------------------------------------- */
 
 static size_t take(size_t *at, size_t bytes)
 {
@@ -71,10 +71,10 @@ static size_t lay_out(struct forward *f, char *base)
 	const struct image_config *c = &f->setup.model->config;
 	size_t at = 0, rows = f->setup.max_rows;
 	size_t padded = (rows + 31) & ~(size_t)31, element = f->setup.numerics == NUMERICS_BF16 ? 2 : 4;
-#define PLACE(field, bytes)                                                                                            \
-	do {                                                                                                           \
-		size_t here_ = take(&at, (bytes));                                                                     \
-		f->field = base ? (void *)(base + here_) : NULL;                                                       \
+#define PLACE(field, bytes)                                      \
+	do {                                                     \
+		size_t here_ = take(&at, (bytes));               \
+		f->field = base ? (void *)(base + here_) : NULL; \
 	} while (0)
 	PLACE(x, rows * c->dim * 4);
 	PLACE(h, rows * max_u32(c->dim, f->q_dim) * 4);
@@ -150,7 +150,7 @@ uint64_t forward_products(const struct forward *f)
 	return f->n_products;
 }
 
-/* --- steps, each run by every thread ------------------------------------------------------------------------------- */
+/* --- steps, each run by every thread ---------------------------------------------------------- */
 
 static void barrier(struct forward *f)
 {
@@ -213,12 +213,13 @@ static void norm(struct forward *f, unsigned thread, const float *weight)
 	uint32_t begin, end;
 	share(f, f->batch.n_rows, thread, &begin, &end);
 	for (uint32_t r = begin; r < end; r++)
-		f->setup.kernels->rms_norm(f->h + (size_t)r * c->dim, f->x + (size_t)r * c->dim, weight, c->dim, c->norm_eps);
+		f->setup.kernels->rms_norm(f->h + (size_t)r * c->dim, f->x + (size_t)r * c->dim, weight, c->dim,
+					   c->norm_eps);
 	barrier(f);
 }
 
-/* Angles of each row's position: theta_i = position * base^(-2i / rope_dim). In double: at position 8191 a float32 angle is
- * already off by 5e-4. */
+/* Angles of each row's position: theta_i = position * base^(-2i / rope_dim). In double: at position 8191 a float32
+ * angle is already off by 5e-4. */
 static void angles(struct forward *f, unsigned thread)
 {
 	const struct image_config *c = &f->setup.model->config;
@@ -331,7 +332,7 @@ static void gate_up(struct forward *f, unsigned thread)
 	barrier(f);
 }
 
-/* --- the pass ------------------------------------------------------------------------------------------------------ */
+/* --- the pass --------------------------------------------------------------------------------- */
 
 /* An adapter's delta belongs after each product() and before what follows it; nothing is fused across that point. */
 static void layer_pass(struct forward *f, unsigned thread, uint32_t layer)
@@ -392,8 +393,8 @@ static void head_pass(void *arg, unsigned thread)
 	uint32_t dim = m->config.dim, begin, end;
 	share(f, f->n_logits, thread, &begin, &end);
 	for (uint32_t i = begin; i < end; i++)
-		f->setup.kernels->rms_norm(f->picked + (size_t)i * dim, f->x + (size_t)f->logit_rows[i] * dim, m->output_norm, dim,
-					   m->config.norm_eps);
+		f->setup.kernels->rms_norm(f->picked + (size_t)i * dim, f->x + (size_t)f->logit_rows[i] * dim,
+					   m->output_norm, dim, m->config.norm_eps);
 	barrier(f);
 	struct operand picked = stage(f, thread, f->picked, f->n_logits, dim);
 	product(f, thread, &m->head, picked, f->logits);

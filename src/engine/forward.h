@@ -1,8 +1,8 @@
 /* The forward pass: rows of (token, position, sequence) through the model, all rows of a batch together.
  *
  * A batch is of one phase. PREFILL rows are prompt tokens (any number up to max_rows, several positions of one sequence
- * in a row, several sequences); their products go through gemm. DECODE rows are generated tokens, one per sequence, at most
- * 32; their products are ours. A row's result depends on its sequence and its phase alone (see kernel.h). */
+ * in a row, several sequences); their products go through gemm. DECODE rows are generated tokens, one per sequence, at
+ * most 32; their products are ours. A row's result depends on its sequence and its phase alone (see kernel.h). */
 #ifndef WEIGHTD_ENGINE_FORWARD_H
 #define WEIGHTD_ENGINE_FORWARD_H
 
@@ -32,7 +32,7 @@ struct batch {
 struct forward; /* one per worker */
 
 struct forward_setup {
-	const struct model *model;     /* borrowed, all of these */
+	const struct model *model; /* borrowed, all of these */
 	const struct kernels *kernels;
 	const struct gemm *gemm;
 	struct team *team;
@@ -47,7 +47,8 @@ struct forward_setup {
 int forward_new(const struct forward_setup *setup, struct forward **out, struct err *err);
 void forward_free(struct forward *forward);
 
-/* Runs a batch: stores its keys and values, leaves the rows' hidden states for forward_logits. 0 or -ENOMEM (scratch). */
+/* Runs a batch: stores its keys and values, leaves the rows' hidden states for forward_logits. 0 or -ENOMEM (scratch).
+ */
 int forward_run(struct forward *forward, const struct batch *batch);
 
 /* Logits of `n` (1..LOGIT_ROWS_MAX) rows of the last batch, by row number, in that batch's phase. Returns view
@@ -60,7 +61,8 @@ struct sampler_candidate *forward_candidates(struct forward *forward);
 /* Gives the batch scratch back to the kernel: for when nothing runs. */
 void forward_rest(struct forward *forward);
 
-/* Products of an activation batch with a weight matrix so far: one per layer and matrix, whatever the number of rows. */
+/* Products of an activation batch with a weight matrix so far: one per layer and matrix, whatever the number of rows.
+ */
 uint64_t forward_products(const struct forward *forward);
 
 #endif

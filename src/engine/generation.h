@@ -17,12 +17,12 @@ enum generation_finish { GENERATION_STOP = 1, GENERATION_LENGTH, GENERATION_CANC
 
 struct generation_params {
 	struct sampler_params sampler;
-	uint32_t max_tokens;  /* of the answer; UINT32_MAX: as many as the context holds */
-	uint32_t n_logprobs;  /* alternatives per token, 0..20 */
-	bool logprobs;        /* report log-probabilities */
-	bool echo;            /* report prompt tokens with text and, if asked, log-probabilities */
-	bool prompt_ids;      /* report prompt tokens' ids alone */
-	bool ignore_end;      /* go on past end tokens */
+	uint32_t max_tokens; /* of the answer; UINT32_MAX: as many as the context holds */
+	uint32_t n_logprobs; /* alternatives per token, 0..20 */
+	bool logprobs;	     /* report log-probabilities */
+	bool echo;	     /* report prompt tokens with text and, if asked, log-probabilities */
+	bool prompt_ids;     /* report prompt tokens' ids alone */
+	bool ignore_end;     /* go on past end tokens */
 };
 
 /* A string that ends an answer; not part of it. */
@@ -69,8 +69,8 @@ void generation_free(struct generation *generation);
 
 /* Adds a token's bytes to the answer. *text [*n] is what is now final (view into `held`, valid until the next call) and
  * *stopped says that a stop string was reached. 0 or -ENOMEM. */
-int generation_add_text(struct generation *generation, const char *piece, uint32_t n_piece, const char **text, uint32_t *n,
-			bool *stopped);
+int generation_add_text(struct generation *generation, const char *piece, uint32_t n_piece, const char **text,
+			uint32_t *n, bool *stopped);
 /* The text still held back when the answer ends without a stop string; view. */
 int generation_last_text(struct generation *generation, const char **text, uint32_t *n);
 

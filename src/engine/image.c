@@ -63,8 +63,7 @@ int image_plan(const struct image_config *config, struct image_tensor *tensors, 
 	return 0;
 }
 
-/* --- checking --------------------------------------------------------------------------------------------------------
- */
+/* --- checking --------------------------------------------------------------------------------- */
 
 struct check {
 	const char *base;

@@ -1,9 +1,10 @@
-/* The paged KV cache: keys and values of all layers for KV_PAGE_TOKENS positions make one page; a sequence owns a list of
- * pages and gives each back to the kernel when it ends.
+/* The paged KV cache: keys and values of all layers for KV_PAGE_TOKENS positions make one page; a sequence owns a list
+ * of pages and gives each back to the kernel when it ends.
  *
  *   page   = [n_layers][n_kv_heads] of { K [head_dim][32], V [32][head_dim] }, bfloat16
  *
- * Keys lie transposed, so that a vector register holds one dimension of 16 positions and scores need no horizontal sums.
+ * Keys lie transposed, so that a vector register holds one dimension of 16 positions and scores need no horizontal
+ * sums.
  *
  * Pages are promised before they are used: kv_promise sets aside what a call may need at most, so that a running call
  * never finds the pool empty; kv_extend then turns promises into memory one page at a time. */

@@ -13,19 +13,32 @@ static struct slot find_slot(struct model *model, uint32_t role, uint32_t layer)
 {
 	struct model_layer *l = &model->layers[layer];
 	switch (role) {
-	case IMAGE_TOKEN_EMBD: return (struct slot){.matrix = &model->token_embd};
-	case IMAGE_OUTPUT: return (struct slot){.matrix = &model->head};
-	case IMAGE_OUTPUT_NORM: return (struct slot){.vector = &model->output_norm};
-	case IMAGE_ATTN_NORM: return (struct slot){.vector = &l->attn_norm};
-	case IMAGE_ATTN_Q: return (struct slot){.matrix = &l->attn_q};
-	case IMAGE_ATTN_K: return (struct slot){.matrix = &l->attn_k};
-	case IMAGE_ATTN_V: return (struct slot){.matrix = &l->attn_v};
-	case IMAGE_ATTN_OUTPUT: return (struct slot){.matrix = &l->attn_output};
-	case IMAGE_FFN_NORM: return (struct slot){.vector = &l->ffn_norm};
-	case IMAGE_FFN_GATE: return (struct slot){.matrix = &l->ffn_gate};
-	case IMAGE_FFN_UP: return (struct slot){.matrix = &l->ffn_up};
-	case IMAGE_FFN_DOWN: return (struct slot){.matrix = &l->ffn_down};
-	default: return (struct slot){0};
+	case IMAGE_TOKEN_EMBD:
+		return (struct slot){.matrix = &model->token_embd};
+	case IMAGE_OUTPUT:
+		return (struct slot){.matrix = &model->head};
+	case IMAGE_OUTPUT_NORM:
+		return (struct slot){.vector = &model->output_norm};
+	case IMAGE_ATTN_NORM:
+		return (struct slot){.vector = &l->attn_norm};
+	case IMAGE_ATTN_Q:
+		return (struct slot){.matrix = &l->attn_q};
+	case IMAGE_ATTN_K:
+		return (struct slot){.matrix = &l->attn_k};
+	case IMAGE_ATTN_V:
+		return (struct slot){.matrix = &l->attn_v};
+	case IMAGE_ATTN_OUTPUT:
+		return (struct slot){.matrix = &l->attn_output};
+	case IMAGE_FFN_NORM:
+		return (struct slot){.vector = &l->ffn_norm};
+	case IMAGE_FFN_GATE:
+		return (struct slot){.matrix = &l->ffn_gate};
+	case IMAGE_FFN_UP:
+		return (struct slot){.matrix = &l->ffn_up};
+	case IMAGE_FFN_DOWN:
+		return (struct slot){.matrix = &l->ffn_down};
+	default:
+		return (struct slot){0};
 	}
 }
 
@@ -73,7 +86,8 @@ uint32_t model_matrices(const struct model *model, struct matrix *out, uint32_t 
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < model->config.n_layers; i++) {
 		const struct model_layer *l = &model->layers[i];
-		const struct matrix all[] = {l->attn_q, l->attn_k, l->attn_v, l->attn_output, l->ffn_gate, l->ffn_up, l->ffn_down};
+		const struct matrix all[] = {l->attn_q,	  l->attn_k, l->attn_v,	 l->attn_output,
+					     l->ffn_gate, l->ffn_up, l->ffn_down};
 		for (size_t j = 0; j < sizeof all / sizeof *all; j++, n++)
 			if (n < max)
 				out[n] = all[j];

@@ -7,26 +7,26 @@
 #include "src/kernel/pack.h"
 
 struct model_layer {
-	const float *attn_norm;      /* [dim] */
-	struct matrix attn_q;        /* [n_heads * head_dim][dim] */
-	struct matrix attn_k;        /* [n_kv_heads * head_dim][dim] */
-	struct matrix attn_v;        /* [n_kv_heads * head_dim][dim] */
-	struct matrix attn_output;   /* [dim][n_heads * head_dim] */
-	const float *ffn_norm;       /* [dim] */
-	struct matrix ffn_gate;      /* [ffn_dim][dim] */
-	struct matrix ffn_up;        /* [ffn_dim][dim] */
-	struct matrix ffn_down;      /* [dim][ffn_dim] */
+	const float *attn_norm;	   /* [dim] */
+	struct matrix attn_q;	   /* [n_heads * head_dim][dim] */
+	struct matrix attn_k;	   /* [n_kv_heads * head_dim][dim] */
+	struct matrix attn_v;	   /* [n_kv_heads * head_dim][dim] */
+	struct matrix attn_output; /* [dim][n_heads * head_dim] */
+	const float *ffn_norm;	   /* [dim] */
+	struct matrix ffn_gate;	   /* [ffn_dim][dim] */
+	struct matrix ffn_up;	   /* [ffn_dim][dim] */
+	struct matrix ffn_down;	   /* [dim][ffn_dim] */
 };
 
 struct model {
 	struct image_config config;
-	struct model_layer *layers;  /* [n_layers] owned */
-	struct matrix token_embd;    /* [vocab][dim] */
-	struct matrix head;          /* [vocab][dim]; the same object as token_embd when tied */
-	const float *output_norm;    /* [dim] */
-	const void *tokenizer;       /* table of tokenizer_bytes, view */
+	struct model_layer *layers; /* [n_layers] owned */
+	struct matrix token_embd;   /* [vocab][dim] */
+	struct matrix head;	    /* [vocab][dim]; the same object as token_embd when tied */
+	const float *output_norm;   /* [dim] */
+	const void *tokenizer;	    /* table of tokenizer_bytes, view */
 	uint64_t tokenizer_bytes;
-	const char *chat_template;   /* Jinja source of template_bytes, view; 0 bytes: none */
+	const char *chat_template; /* Jinja source of template_bytes, view; 0 bytes: none */
 	uint64_t template_bytes;
 };
 

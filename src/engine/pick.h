@@ -9,8 +9,8 @@
 
 struct pick {
 	struct generation *generation; /* borrowed; only its sampler and n_answer are read */
-	uint32_t prompt_index; /* not 0: this scores prompt token `given` at that index */
-	int64_t given;         /* the token to take instead of sampling; -1: sample */
+	uint32_t prompt_index;	       /* not 0: this scores prompt token `given` at that index */
+	int64_t given;		       /* the token to take instead of sampling; -1: sample */
 	bool want_logprob;
 	uint32_t want_top;
 	/* results */

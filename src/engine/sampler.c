@@ -16,7 +16,7 @@ void sampler_fini(struct sampler *sampler)
 	*sampler = (struct sampler){0};
 }
 
-/* --- penalties ------------------------------------------------------------------------------------------------------ */
+/* --- penalties -------------------------------------------------------------------------------- */
 
 static int penalises(const struct sampler_params *p)
 {
@@ -83,7 +83,7 @@ static void penalise(const struct sampler *sampler, struct sampler_candidate *c,
 	}
 }
 
-/* --- choosing -------------------------------------------------------------------------------------------------------- */
+/* --- choosing --------------------------------------------------------------------------------- */
 
 /* True when a is to be taken before b. */
 static int before(struct sampler_candidate a, struct sampler_candidate b)
@@ -203,7 +203,8 @@ static uint32_t keep_top_p(struct sampler_candidate *c, uint32_t n, float p, flo
 /* Uniform in [0, 1), 53 bits, from seed and index alone. */
 static double uniform(uint64_t seed, uint32_t index)
 {
-	return (double)(mix(mix(seed + 0x9e3779b97f4a7c15u) ^ ((uint64_t)index + 1) * 0x9e3779b97f4a7c15u) >> 11) * 0x1p-53;
+	return (double)(mix(mix(seed + 0x9e3779b97f4a7c15u) ^ ((uint64_t)index + 1) * 0x9e3779b97f4a7c15u) >> 11) *
+	       0x1p-53;
 }
 
 static uint32_t draw(const struct sampler_candidate *c, uint32_t n, float best, double u)

@@ -1,8 +1,8 @@
-/* From logits to a token: penalties, temperature, top_k, top_p, min_p, and a draw that depends on the seed and the token's
- * number alone, so that a call which is moved or replayed draws the same.
+/* From logits to a token: penalties, temperature, top_k, top_p, min_p, and a draw that depends on the seed and the
+ * token's number alone, so that a call which is moved or replayed draws the same.
  *
- * Order: penalties change the logits; temperature divides them; top_k keeps the k largest; top_p keeps the smallest set of
- * most probable tokens whose share reaches p (Holtzman et al., 2020); min_p drops those below min_p times the most
+ * Order: penalties change the logits; temperature divides them; top_k keeps the k largest; top_p keeps the smallest set
+ * of most probable tokens whose share reaches p (Holtzman et al., 2020); min_p drops those below min_p times the most
  * probable. Ties go to the lower id. Temperature 0 takes the largest logit after penalties. */
 #ifndef WEIGHTD_ENGINE_SAMPLER_H
 #define WEIGHTD_ENGINE_SAMPLER_H
@@ -12,13 +12,13 @@
 
 struct sampler_params {
 	uint64_t seed;
-	float temperature;        /* 0..; 0: greedy */
-	float top_p;              /* (0, 1]; 1: off */
-	float min_p;              /* [0, 1); 0: off */
-	uint32_t top_k;           /* 0: off */
-	float presence_penalty;   /* subtracted once from tokens already generated */
-	float frequency_penalty;  /* subtracted once per time a token was generated */
-	float repeat_penalty;     /* divides positive, multiplies negative logits of tokens in prompt or answer; 1: off */
+	float temperature;	 /* 0..; 0: greedy */
+	float top_p;		 /* (0, 1]; 1: off */
+	float min_p;		 /* [0, 1); 0: off */
+	uint32_t top_k;		 /* 0: off */
+	float presence_penalty;	 /* subtracted once from tokens already generated */
+	float frequency_penalty; /* subtracted once per time a token was generated */
+	float repeat_penalty; /* divides positive, multiplies negative logits of tokens in prompt or answer; 1: off */
 };
 
 /* How often a token was seen; a small open-addressing table, one per call that uses penalties. */

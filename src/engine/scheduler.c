@@ -114,7 +114,7 @@ struct generation *scheduler_find(struct scheduler *s, uint64_t id)
 	return NULL;
 }
 
-/* --- endings -------------------------------------------------------------------------------------------------------- */
+/* --- endings ---------------------------------------------------------------------------------- */
 
 static void unlink_running(struct scheduler *s, struct generation *g)
 {
@@ -183,7 +183,7 @@ void scheduler_cancel_all(struct scheduler *s)
 		scheduler_cancel(s, s->waiting->id);
 }
 
-/* --- tokens --------------------------------------------------------------------------------------------------------- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 static void set_logprobs(struct scheduler_token *token, const struct pick *pick)
 {
@@ -216,7 +216,8 @@ static void take_token(struct scheduler *s, struct generation *g, const struct p
 {
 	struct scheduler_token token = {.id = pick->token, .index = g->n_prompt + g->n_answer, .text = ""};
 	bool forced = g->n_answer < g->n_forced;
-	bool end = !forced && !g->params.ignore_end && tokenizer_is_end(s->setup.tokenizer, pick->token), stopped = false;
+	bool end = !forced && !g->params.ignore_end && tokenizer_is_end(s->setup.tokenizer, pick->token),
+	     stopped = false;
 	if (g->params.logprobs)
 		set_logprobs(&token, pick);
 	g->last_token = pick->token;
@@ -278,7 +279,7 @@ static void want_pick(struct scheduler *s, struct generation *g, uint32_t row, i
 	};
 }
 
-/* --- steps ---------------------------------------------------------------------------------------------------------- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 /* What can be said before any pass: the prompt's tokens, unless their log-probabilities are asked for. */
 static void begin(struct scheduler *s, struct generation *g)

@@ -1,9 +1,9 @@
 /* Which rows run next: continuous batching over the calls of one worker.
  *
- * Each step first gives every decoding call its next token, all of them in one pass, and then moves prompts on by one chunk
- * (first come, first served, several prompts in a chunk when they fit). A long prompt thus costs running streams one chunk
- * per token, and new calls start between two tokens of the old ones. A call is admitted when the KV pool can promise all
- * the pages it may ever need, so nothing that runs is ever stopped for want of memory.
+ * Each step first gives every decoding call its next token, all of them in one pass, and then moves prompts on by one
+ * chunk (first come, first served, several prompts in a chunk when they fit). A long prompt thus costs running streams
+ * one chunk per token, and new calls start between two tokens of the old ones. A call is admitted when the KV pool can
+ * promise all the pages it may ever need, so nothing that runs is ever stopped for want of memory.
  *
  * One thread calls these functions. No clock, no sockets: events go to the sink. */
 #ifndef WEIGHTD_ENGINE_SCHEDULER_H
@@ -18,7 +18,7 @@ struct scheduler_token {
 	uint32_t index; /* in the whole sequence */
 	bool is_prompt;
 	bool has_logprob;
-	float logprob; /* natural, of the model's own distribution */
+	float logprob;			     /* natural, of the model's own distribution */
 	const struct sampler_candidate *top; /* [n_top], values are log-probabilities; view */
 	uint32_t n_top;
 	const char *text; /* [n_text] text that became final with this token; view */
@@ -41,8 +41,8 @@ struct scheduler_setup {
 	struct kv *kv;
 	struct team *team;
 	struct scheduler_sink sink;
-	uint32_t prefill_chunk;  /* tokens per step */
-	uint32_t max_running;    /* 1..DECODE_ROWS_MAX */
+	uint32_t prefill_chunk;	 /* tokens per step */
+	uint32_t max_running;	 /* 1..DECODE_ROWS_MAX */
 	uint32_t context_tokens; /* prompt and answer together */
 };
 

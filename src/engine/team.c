@@ -42,8 +42,8 @@ static void futex_wait(atomic_uint *word, unsigned seen)
 }
 
 /* Changes *word from the value the others saw and wakes those who sleep on it. Release: partner of the acquire in
- * wait_change. Sequentially consistent against `asleep`: either the waker sees the sleeper counted, or the sleeper sees the
- * new value before it sleeps; so the system call is left out while everybody spins. */
+ * wait_change. Sequentially consistent against `asleep`: either the waker sees the sleeper counted, or the sleeper sees
+ * the new value before it sleeps; so the system call is left out while everybody spins. */
 static void announce(struct team *team, atomic_uint *word, unsigned value)
 {
 	atomic_store_explicit(word, value, memory_order_seq_cst);
@@ -123,9 +123,10 @@ int team_new(unsigned n_threads, int spin, team_start *start, void *start_arg, s
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc) {
-		/* The started ones wait in the first barrier for threads that will never come; only the process' end frees
-		 * them, and the worker ends on this error. */
-		return err_set(err, -rc, "cannot start thread %u of %u: %s", team->n_started + 1, n_threads, strerror(rc));
+		/* The started ones wait in the first barrier for threads that will never come; only the process' end
+		 * frees them, and the worker ends on this error. */
+		return err_set(err, -rc, "cannot start thread %u of %u: %s", team->n_started + 1, n_threads,
+			       strerror(rc));
 	}
 	rc = start ? start(start_arg, 0) : 0;
 	team_barrier(team);

@@ -7,8 +7,8 @@
  *   phase          last to arrive    all          release / acquire
  *   asleep         sleepers          wakers       seq_cst on both sides, with `ticket` and `phase` (see announce)
  *
- * Waiting spins for a moment (a barrier inside a forward pass takes well under a microsecond when all CPUs are there) and
- * then sleeps in futex(2); where CPUs are oversubscribed it sleeps at once. */
+ * Waiting spins for a moment (a barrier inside a forward pass takes well under a microsecond when all CPUs are there)
+ * and then sleeps in futex(2); where CPUs are oversubscribed it sleeps at once. */
 #ifndef WEIGHTD_ENGINE_TEAM_H
 #define WEIGHTD_ENGINE_TEAM_H
 

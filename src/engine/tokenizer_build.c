@@ -109,8 +109,7 @@ static int64_t decode_token(const struct tokenizer_source *source, uint32_t id, 
 	return spelled.n_bytes;
 }
 
-/* --- the plan: header and sizes ------------------------------------------------------------------------------------
- */
+/* --- the plan: header and sizes --------------------------------------------------------------- */
 
 static int check_id(const struct tokenizer_source *source, int64_t id, const char *field, struct err *err)
 {
@@ -212,8 +211,7 @@ int tokenizer_table_bytes(const struct tokenizer_source *source, uint64_t *bytes
 	return 0;
 }
 
-/* --- ids by spelling, while building -------------------------------------------------------------------------------
- */
+/* --- ids by spelling, while building ---------------------------------------------------------- */
 
 struct spelling_index {
 	const struct tokenizer_source *source;
@@ -282,8 +280,7 @@ static int spelling_index_init(struct spelling_index *index, const struct tokeni
 	return 0;
 }
 
-/* --- the sections --------------------------------------------------------------------------------------------------
- */
+/* --- the sections ----------------------------------------------------------------------------- */
 
 /* The table being written. */
 struct draft {

@@ -134,8 +134,7 @@ static int encode_plain(struct encoding *encoding, const char *text, size_t n_by
 	return 0;
 }
 
-/* --- special spellings ---------------------------------------------------------------------------------------------
- */
+/* --- special spellings ------------------------------------------------------------------------ */
 
 /* The first special in [low, high) whose byte at `depth` is at least `byte`; all in the range are longer than depth and
  * agree before it. */

@@ -122,8 +122,7 @@ static int read_string(struct cursor *c, const char *field, uint64_t max_bytes, 
 	return 0;
 }
 
-/* --- values --------------------------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* Bytes of a scalar; 0 for strings and arrays. */
 static unsigned scalar_bytes(uint32_t type)
@@ -226,8 +225,7 @@ static int read_value(struct cursor *c, struct gguf_value *out)
 	return rc;
 }
 
-/* --- tables --------------------------------------------------------------------------------------------------------
- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 /* Room for one more element in a table that doubles. */
 static int grow(void **table, uint64_t n, uint64_t *capacity, size_t element_bytes)
@@ -367,8 +365,7 @@ static int parse_tensors(struct cursor *c, struct gguf *gguf, uint64_t n_tensors
 	return 0;
 }
 
-/* --- checks over whole tables --------------------------------------------------------------------------------------
- */
+/* --- checks over whole tables ----------------------------------------------------------------- */
 
 static int compare_strings(const struct gguf_string *a, const struct gguf_string *b)
 {
@@ -451,8 +448,7 @@ static int check_names(const struct cursor *c, struct gguf *gguf)
 	return 0;
 }
 
-/* --- the whole -----------------------------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static int parse_magic(struct cursor *c, struct gguf *gguf)
 {

@@ -62,8 +62,7 @@ struct connection {
 
 #define CONNECTION_OF(op, field) ((struct connection *)((char *)(op)-offsetof(struct connection, field)))
 
-/* --- the end --------------------------------------------------------------------------------------------------------
- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void free_when_still(struct connection *connection)
 {
@@ -116,8 +115,7 @@ static void linger(struct connection *connection)
 		loop_receive(connection->set->loop, &connection->receive, connection->socket, connection->in, IN_BYTES);
 }
 
-/* --- requests -------------------------------------------------------------------------------------------------------
- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static void begin_answering(struct connection *connection)
 {
@@ -231,8 +229,7 @@ static void hung_up(struct loop_op *op, int result)
 	   */
 }
 
-/* --- answers --------------------------------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 /* The client will not get this answer. `gone` comes from the loop, by way of the poll. */
 static void give_up(struct connection *connection)
@@ -372,8 +369,7 @@ int connection_end(struct connection *connection)
 	return 0;
 }
 
-/* --- one connection -------------------------------------------------------------------------------------------------
- */
+/* --- one connection --------------------------------------------------------------------------- */
 
 static void tick(struct loop_op *op, int result);
 
@@ -443,8 +439,7 @@ uint64_t connection_queued(const struct connection *connection)
 	return connection->output.n_bytes;
 }
 
-/* --- all of them ----------------------------------------------------------------------------------------------------
- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 static void expire(struct connection *connection)
 {

@@ -9,8 +9,7 @@
 #include "src/front.h"
 #include "src/front/reply.h"
 
-/* --- the end
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 /* Lets go of everything; calls that still run are cancelled. The connection goes on without us. */
 static void end(struct exchange *exchange)
@@ -66,8 +65,7 @@ void exchange_abandon(struct exchange *exchange)
 	end(exchange);
 }
 
-/* --- a stream
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- a stream --------------------------------------------------------------------------------- */
 
 /* The scratch buffer, empty, for events to come. The head goes out with the first of them: until then a call that fails
  * (a prompt that is too long) is still an HTTP error. */
@@ -120,8 +118,7 @@ void exchange_token(struct front_call *call, const struct record_token *token)
 	send_events(exchange);
 }
 
-/* --- the end of calls
- * --------------------------------------------------------------------------------------------------- */
+/* --- the end of calls ------------------------------------------------------------------------- */
 
 int exchange_result(struct front_call *call, const void *bytes, size_t n_bytes)
 {
@@ -188,8 +185,7 @@ void exchange_failed(struct front_call *call, const struct api_error *error)
 	fail(release(call), error);
 }
 
-/* --- the start
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- the start -------------------------------------------------------------------------------- */
 
 static struct fleet_model *find_model(struct front *front, const struct api_text *name, struct api_error *error)
 {

@@ -25,8 +25,7 @@ static struct front_worker *worker_of_again(struct loop_op *op)
 	return (struct front_worker *)((char *)op - offsetof(struct front_worker, again));
 }
 
-/* --- calls out
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- calls out -------------------------------------------------------------------------------- */
 
 static void unlink_call(struct front_worker *worker, struct front_call *call)
 {
@@ -134,8 +133,7 @@ void worker_cancel_call(struct front_worker *worker, struct front_call *call)
 		retry_after(worker, 0);
 }
 
-/* --- records in
- * --------------------------------------------------------------------------------------------------------- */
+/* --- records in ------------------------------------------------------------------------------- */
 
 static int read_done(struct front_worker *worker, struct front_call *call, const void *payload, size_t n_bytes)
 {
@@ -290,8 +288,7 @@ static void on_again(struct loop_op *op, int result)
 		turn(worker);
 }
 
-/* --- life
- * --------------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 int worker_open(struct front *front, const struct channel_fds *fds, struct front_worker **out, struct err *err)
 {

@@ -72,8 +72,7 @@ struct gemm {
 
 enum { TILE_BYTES = TILE_ROWS * GEMM_PANEL_ROWS * sizeof(float) };
 
-/* --- making ----------------------------------------------------------------------------------------------------------
- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 /* oneDNN fixes its level at its first use in a process. It may use all that the CPU has for ours (AMX, where present,
  * is how such a CPU multiplies bfloat16), except that avx2 must not become anything wider. */
@@ -244,8 +243,7 @@ void gemm_free(struct gemm *gemm)
 	free(gemm);
 }
 
-/* --- running ---------------------------------------------------------------------------------------------------------
- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 size_t gemm_scratch_bytes(const struct gemm *gemm)
 {

@@ -53,9 +53,11 @@ static void *load_image(const char *path, uint64_t *bytes)
 	uint64_t need, tokenizer_bytes;
 	if (gguf_parse(file, (uint64_t)st.st_size, (uint64_t)st.st_size, &gguf, &need, &err) ||
 	    model_gguf_plan(&gguf, &plan, &err) || tokenizer_table_bytes(&plan.tokenizer, &tokenizer_bytes, &err) ||
-	    image_plan(&plan.config, plan.tensors, plan.n_tensors, tokenizer_bytes, plan.chat_template.n_bytes, &header, &err))
+	    image_plan(&plan.config, plan.tensors, plan.n_tensors, tokenizer_bytes, plan.chat_template.n_bytes, &header,
+		       &err))
 		die(path, &err);
-	char *image = mmap(NULL, header.image_bytes + (2 << 20), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *image =
+		mmap(NULL, header.image_bytes + (2 << 20), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	image = (char *)(((uintptr_t)image + (2 << 20) - 1) & ~(uintptr_t)((2 << 20) - 1));
 	madvise(image, header.image_bytes, MADV_HUGEPAGE);
 	memcpy(image, &header, sizeof header);
@@ -119,24 +121,27 @@ static void make_engine(struct bench *b)
 	uint32_t n = model_matrices(&b->model, NULL, 0), context = 8192;
 	struct matrix *all = calloc(n, sizeof *all);
 	model_matrices(&b->model, all, n);
-	if (gemm_new(b->level, numerics, all, n, &b->gemm, &err) || team_new(b->n_threads, 1, bind_cpu, NULL, &b->team, &err) ||
-	    arena_init(&b->arena, (size_t)64 << 30, &err))
+	if (gemm_new(b->level, numerics, all, n, &b->gemm, &err) ||
+	    team_new(b->n_threads, 1, bind_cpu, NULL, &b->team, &err) || arena_init(&b->arena, (size_t)64 << 30, &err))
 		die("engine", &err);
 	free(all);
 	kv_init(&b->kv, &b->model.config, &b->arena, 8 * kv_pages_for(context));
-	struct forward_setup forward = {&b->model, kernels_get(b->level, numerics), b->gemm, b->team, &b->arena, &b->kv, numerics,
-					b->chunk, context};
+	struct forward_setup forward = {
+		&b->model, kernels_get(b->level, numerics), b->gemm, b->team, &b->arena, &b->kv, numerics, b->chunk,
+		context};
 	if (forward_new(&forward, &b->forward, &err))
 		die("forward", &err);
-	struct scheduler_setup scheduler = {&b->model, b->tokenizer, b->forward, &b->kv, b->team,
-					    {b, on_token, on_done, on_failed}, b->chunk, DECODE_ROWS_MAX, context};
+	struct scheduler_setup scheduler = {&b->model, b->tokenizer,	b->forward,
+					    &b->kv,    b->team,		{b, on_token, on_done, on_failed},
+					    b->chunk,  DECODE_ROWS_MAX, context};
 	if (scheduler_new(&scheduler, &b->scheduler, &err))
 		die("scheduler", &err);
 }
 
 static void add(struct bench *b, uint64_t id, unsigned n_prompt, unsigned n_answer)
 {
-	struct generation_params params = {.sampler = {.top_p = 1, .repeat_penalty = 1}, .max_tokens = n_answer, .ignore_end = true};
+	struct generation_params params = {
+		.sampler = {.top_p = 1, .repeat_penalty = 1}, .max_tokens = n_answer, .ignore_end = true};
 	uint32_t *prompt = malloc(n_prompt * sizeof *prompt);
 	for (unsigned i = 0; i < n_prompt; i++)
 		prompt[i] = (uint32_t)((i * 7919 + id * 31) % b->model.config.vocab);
@@ -153,7 +158,8 @@ static double run(struct bench *b)
 
 static void score(struct bench *b)
 {
-	struct generation_params params = {.sampler = {.top_p = 1, .repeat_penalty = 1}, .logprobs = true, .n_logprobs = 10, .echo = true};
+	struct generation_params params = {
+		.sampler = {.top_p = 1, .repeat_penalty = 1}, .logprobs = true, .n_logprobs = 10, .echo = true};
 	uint32_t *prompt = malloc(8192 * 4), *forced = malloc(8192 * 4), n = 0, n_forced = 0;
 	for (const char *at = b->score; *at && n + n_forced < 8000; at += strcspn(at, ","), at += *at == ',') {
 		uint32_t id = (uint32_t)strtoul(at, NULL, 10);
@@ -169,23 +175,43 @@ static void score(struct bench *b)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"threads", 1, NULL, 't'}, {"level", 1, NULL, 'l'}, {"prefill", 1, NULL, 'p'},
-						{"decode", 1, NULL, 'd'}, {"streams", 1, NULL, 's'}, {"score", 1, NULL, 'S'},
-						{"from", 1, NULL, 'f'}, {"chunk", 1, NULL, 'c'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {
+		{"threads", 1, NULL, 't'}, {"level", 1, NULL, 'l'},   {"prefill", 1, NULL, 'p'},
+		{"decode", 1, NULL, 'd'},  {"streams", 1, NULL, 's'}, {"score", 1, NULL, 'S'},
+		{"from", 1, NULL, 'f'},	   {"chunk", 1, NULL, 'c'},   {NULL, 0, NULL, 0}};
 	static struct bench b = {.n_threads = 2, .chunk = 256, .n_prefill = 512, .n_decode = 128, .n_streams = 1};
 	int c;
 	b.level = kernels_detect();
 	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0)
 		switch (c) {
-		case 't': b.n_threads = (unsigned)atoi(optarg); break;
-		case 'l': b.level = !strcmp(optarg, "ref") ? CPU_LEVEL_REF : !strcmp(optarg, "avx2") ? CPU_LEVEL_AVX2 : CPU_LEVEL_AVX512; break;
-		case 'p': b.n_prefill = (unsigned)atoi(optarg); break;
-		case 'd': b.n_decode = (unsigned)atoi(optarg); break;
-		case 's': b.n_streams = (unsigned)atoi(optarg); break;
-		case 'S': b.score = optarg; break;
-		case 'f': b.from = (unsigned)atoi(optarg); break;
-		case 'c': b.chunk = (unsigned)atoi(optarg); break;
-		default: return 2;
+		case 't':
+			b.n_threads = (unsigned)atoi(optarg);
+			break;
+		case 'l':
+			b.level = !strcmp(optarg, "ref")    ? CPU_LEVEL_REF
+				  : !strcmp(optarg, "avx2") ? CPU_LEVEL_AVX2
+							    : CPU_LEVEL_AVX512;
+			break;
+		case 'p':
+			b.n_prefill = (unsigned)atoi(optarg);
+			break;
+		case 'd':
+			b.n_decode = (unsigned)atoi(optarg);
+			break;
+		case 's':
+			b.n_streams = (unsigned)atoi(optarg);
+			break;
+		case 'S':
+			b.score = optarg;
+			break;
+		case 'f':
+			b.from = (unsigned)atoi(optarg);
+			break;
+		case 'c':
+			b.chunk = (unsigned)atoi(optarg);
+			break;
+		default:
+			return 2;
 		}
 	if (optind + 1 != argc || b.n_streams < 1 || b.n_streams > DECODE_ROWS_MAX)
 		return fputs("usage: see the head of bench_engine.c\n", stderr), 2;
@@ -207,8 +233,8 @@ int main(int argc, char **argv)
 			add(&b, i, 4, b.n_decode);
 		b.n_tokens = 0;
 		double decode = run(&b);
-		printf("prefill %u: %.1f tok/s   decode %u x %u: %.1f tok/s\n", b.n_prefill, b.n_prefill / prefill, b.n_streams,
-		       b.n_decode, b.n_tokens / decode);
+		printf("prefill %u: %.1f tok/s   decode %u x %u: %.1f tok/s\n", b.n_prefill, b.n_prefill / prefill,
+		       b.n_streams, b.n_decode, b.n_tokens / decode);
 	}
 	return 0;
 }

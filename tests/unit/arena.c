@@ -44,7 +44,10 @@ END_TEST
 START_TEST(random_use_never_overlaps_and_ends_in_one_hole)
 {
 	struct arena a;
-	struct { char *at; size_t n; } live[200] = {{0}};
+	struct {
+		char *at;
+		size_t n;
+	} live[200] = {{0}};
 	ck_assert_int_eq(arena_init(&a, 600 * 4096, NULL), 0);
 	srand(4);
 	for (int round = 0; round < 20000; round++) {

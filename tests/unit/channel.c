@@ -225,8 +225,7 @@ START_TEST(the_counters_are_shared)
 }
 END_TEST
 
-/* --- two threads ----------------------------------------------------------------------------------------------------
- */
+/* --- two threads ------------------------------------------------------------------------------ */
 
 enum { STRESS_RECORDS = 20000 };
 
@@ -316,8 +315,7 @@ START_TEST(two_threads_exchange_every_byte)
 }
 END_TEST
 
-/* --- a hostile peer -------------------------------------------------------------------------------------------------
- */
+/* --- a hostile peer --------------------------------------------------------------------------- */
 
 static struct channel_header *header_at(struct pair *pair, uint32_t index)
 {

@@ -188,8 +188,7 @@ START_TEST(control_sends_a_line_and_reads_to_the_end)
 }
 END_TEST
 
-/* --- events
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static const char stream[] =
 	": a comment\nevent: message\ndata: first\n\ndata:second\r\n\r\ndata: two\ndata: lines\n\nid: 7\n\n\rdata: "
@@ -242,8 +241,7 @@ START_TEST(an_endless_event_is_refused)
 }
 END_TEST
 
-/* --- tables
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 START_TEST(tables_align_and_defuse_control_characters)
 {

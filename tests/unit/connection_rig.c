@@ -14,8 +14,7 @@
 
 static const enum io_backend backends[] = {IO_URING, IO_EPOLL};
 
-/* --- the handler ----------------------------------------------------------------------------------------------------
- */
+/* --- the handler ------------------------------------------------------------------------------ */
 
 static void on_request(struct connection *connection, const struct http_request *request)
 {
@@ -55,8 +54,7 @@ static void on_closed(struct connection *connection)
 	rig->asking = NULL;
 }
 
-/* --- the client -----------------------------------------------------------------------------------------------------
- */
+/* --- the client ------------------------------------------------------------------------------- */
 
 static void rig_init_over(struct rig *rig, int backend, const struct connection_limits *limits, const int fds[2])
 {

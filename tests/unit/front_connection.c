@@ -14,8 +14,7 @@
 #include "src/err.h"
 #include "tests/unit/connection_rig.h"
 
-/* --- answers --------------------------------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 static void answer_path(struct rig *rig, struct connection *connection)
 {
@@ -146,8 +145,7 @@ START_TEST(a_waiting_client_is_invited)
 }
 END_TEST
 
-/* --- clients that leave, or do not read -----------------------------------------------------------------------------
- */
+/* --- clients that leave, or do not read ------------------------------------------------------- */
 
 START_TEST(a_client_that_leaves_is_noticed_once)
 {
@@ -291,8 +289,7 @@ START_TEST(a_refused_client_still_sending_reads_the_refusal)
 }
 END_TEST
 
-/* --- time -----------------------------------------------------------------------------------------------------------
- */
+/* --- time ------------------------------------------------------------------------------------- */
 
 static const struct connection_limits hasty = {.max_request_bytes = 1000,
 					       .client_buffer_bytes = 1000,
@@ -360,8 +357,7 @@ START_TEST(an_answer_may_take_its_time)
 }
 END_TEST
 
-/* --- ends that we choose --------------------------------------------------------------------------------------------
- */
+/* --- ends that we choose ---------------------------------------------------------------------- */
 
 START_TEST(draining_closes_the_idle_and_lets_answers_end)
 {

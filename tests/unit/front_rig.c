@@ -28,8 +28,7 @@ static void wait_for(int fd, const char *what)
 	ck_assert_msg(poll(&poll_fd, 1, WAIT_S * 1000) == 1, "nothing came: %s", what);
 }
 
-/* --- the parent's side
- * -------------------------------------------------------------------------------------------------- */
+/* --- the parent's side ------------------------------------------------------------------------ */
 
 static void listen_on(struct rig *rig)
 {
@@ -173,8 +172,7 @@ void rig_worker_down(struct rig *rig, unsigned worker)
 	ck_assert_int_eq(message_send(rig->control, MESSAGE_WORKER_DOWN, &down, sizeof down, NULL, 0), 0);
 }
 
-/* --- the worker's side
- * -------------------------------------------------------------------------------------------------- */
+/* --- the worker's side ------------------------------------------------------------------------ */
 
 static bool try_record(struct rig *rig, unsigned worker, struct rig_record *out)
 {
@@ -275,8 +273,7 @@ void rig_wait_cancel(struct rig *rig, unsigned worker, uint64_t call)
 	ck_assert_uint_eq(record.n_bytes, 0);
 }
 
-/* --- the client's side
- * -------------------------------------------------------------------------------------------------- */
+/* --- the client's side ------------------------------------------------------------------------ */
 
 struct rig_client rig_connect(struct rig *rig)
 {

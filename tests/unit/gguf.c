@@ -347,8 +347,7 @@ START_TEST(survives_bit_flips)
 }
 END_TEST
 
-/* --- one refusal at a time -----------------------------------------------------------------------------------------
- */
+/* --- one refusal at a time -------------------------------------------------------------------- */
 
 static void refuse(struct gguf_builder *b, int code, const char *part)
 {

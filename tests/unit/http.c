@@ -124,8 +124,7 @@ START_TEST(bytes_may_come_one_at_a_time)
 }
 END_TEST
 
-/* --- refusals -------------------------------------------------------------------------------------------------------
- */
+/* --- refusals --------------------------------------------------------------------------------- */
 
 #define HOST "Host: x\r\n"
 #define TEXT(literal) literal, sizeof(literal) - 1
@@ -241,8 +240,7 @@ START_TEST(nothing_is_read_after_connection_close)
 }
 END_TEST
 
-/* --- bounds ---------------------------------------------------------------------------------------------------------
- */
+/* --- bounds ----------------------------------------------------------------------------------- */
 
 static void check_target(size_t n_bytes, const char *told)
 {
@@ -383,8 +381,7 @@ START_TEST(midway_is_between_first_and_last_byte)
 }
 END_TEST
 
-/* --- answers --------------------------------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 START_TEST(heads_and_chunks_are_formatted)
 {

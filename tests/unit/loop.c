@@ -70,8 +70,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* --- single operations ----------------------------------------------------------------------------------------------
- */
+/* --- single operations ------------------------------------------------------------------------ */
 
 START_TEST(timers_end_in_order)
 {

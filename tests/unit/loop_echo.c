@@ -31,8 +31,7 @@ static void pair(int fds[2])
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
 }
 
-/* --- an echo server and its clients on one loop ---------------------------------------------------------------------
- */
+/* --- an echo server and its clients on one loop ----------------------------------------------- */
 
 enum { ECHO_CLIENTS = 16, ECHO_MESSAGES = 250, ECHO_MAX = 40000 };
 

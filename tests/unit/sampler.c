@@ -144,10 +144,10 @@ START_TEST(penalties_count_prompt_and_answer_as_documented)
 	p.frequency_penalty = 0.5f;
 	for (int i = 0; i < N; i++)
 		logits[i] = 0;
-	logits[5] = 8;  /* twice in the answer: 8 / 2 - 1 - 2 * 0.5 = 2 */
-	logits[6] = 5;  /* in the prompt: 5 / 2 = 2.5 */
+	logits[5] = 8;	   /* twice in the answer: 8 / 2 - 1 - 2 * 0.5 = 2 */
+	logits[6] = 5;	   /* in the prompt: 5 / 2 = 2.5 */
 	logits[7] = 2.25f; /* never seen */
-	logits[8] = -1; /* in the prompt: -1 * 2 */
+	logits[8] = -1;	   /* in the prompt: -1 * 2 */
 	sampler_init(&s, &p);
 	ck_assert_int_eq(sampler_see(&s, 5, 1), 0);
 	ck_assert_int_eq(sampler_see(&s, 5, 1), 0);
@@ -190,7 +190,8 @@ START_TEST(top_is_sorted_and_log_sum_exp_is_exact)
 	fill(11);
 	ck_assert_uint_eq(sampler_top(logits, N, 20, top), 20);
 	for (int i = 1; i < 20; i++)
-		ck_assert(top[i - 1].value > top[i].value || (top[i - 1].value == top[i].value && top[i - 1].id < top[i].id));
+		ck_assert(top[i - 1].value > top[i].value ||
+			  (top[i - 1].value == top[i].value && top[i - 1].id < top[i].id));
 	unsigned above = 0;
 	for (int i = 0; i < N; i++)
 		above += logits[i] > top[19].value;

@@ -74,7 +74,10 @@ static struct generation *make_call(uint64_t id, unsigned i)
 {
 	static const uint32_t lengths[] = {1, 5, 31, 32, 33, 64, 65, 100, 150, 200};
 	struct generation_params params = {
-		.sampler = {.seed = i, .temperature = i % 3 ? 0.9f : 0, .top_p = i % 4 ? 1 : 0.9f, .top_k = i % 5 ? 0 : 40,
+		.sampler = {.seed = i,
+			    .temperature = i % 3 ? 0.9f : 0,
+			    .top_p = i % 4 ? 1 : 0.9f,
+			    .top_k = i % 5 ? 0 : 40,
 			    .repeat_penalty = i % 6 ? 1 : 1.2f},
 		.max_tokens = 3 + i * 7 % 40,
 		.n_logprobs = i % 8,
@@ -108,12 +111,13 @@ static void run_alone(unsigned n, const struct tiny_setup *setup)
 
 static void same(const struct transcript *a, const struct transcript *b, unsigned i)
 {
-	ck_assert_msg(a->n == b->n && a->done == b->done && a->n_text == b->n_text, "call %u: %u and %u tokens, ended %d and %d", i,
-		      a->n, b->n, a->done, b->done);
+	ck_assert_msg(a->n == b->n && a->done == b->done && a->n_text == b->n_text,
+		      "call %u: %u and %u tokens, ended %d and %d", i, a->n, b->n, a->done, b->done);
 	for (uint32_t t = 0; t < a->n; t++)
-		if (a->ids[t] != b->ids[t] || memcmp(&a->logprobs[t], &b->logprobs[t], 4) || memcmp(&a->top[t], &b->top[t], 4))
-			ck_abort_msg("call %u differs at token %u: %u %.9g, %u %.9g", i, t, a->ids[t], (double)a->logprobs[t], b->ids[t],
-				     (double)b->logprobs[t]);
+		if (a->ids[t] != b->ids[t] || memcmp(&a->logprobs[t], &b->logprobs[t], 4) ||
+		    memcmp(&a->top[t], &b->top[t], 4))
+			ck_abort_msg("call %u differs at token %u: %u %.9g, %u %.9g", i, t, a->ids[t],
+				     (double)a->logprobs[t], b->ids[t], (double)b->logprobs[t]);
 	ck_assert_int_eq(memcmp(a->text, b->text, a->n_text), 0);
 }
 
@@ -134,7 +138,9 @@ static void tear_down(void)
 
 START_TEST(threads_and_chunks_cannot_be_seen)
 {
-	static const struct { unsigned threads, chunk; } cases[] = {{1, 64}, {3, 64}, {2, 1}, {2, 7}, {1, 32}, {2, 200}};
+	static const struct {
+		unsigned threads, chunk;
+	} cases[] = {{1, 64}, {3, 64}, {2, 1}, {2, 7}, {1, 32}, {2, 200}};
 	static struct room room;
 	memset(&room, 0, sizeof room);
 	struct tiny_setup setup = setup_of(&room);
@@ -214,7 +220,8 @@ START_TEST(decode_agrees_with_prefill)
 	struct tiny_setup setup = setup_of(&room);
 	struct tiny_engine e;
 	enum { N = 120 };
-	struct generation_params params = {.sampler = {.top_p = 1, .repeat_penalty = 1}, .logprobs = true, .echo = true};
+	struct generation_params params = {
+		.sampler = {.top_p = 1, .repeat_penalty = 1}, .logprobs = true, .echo = true};
 	uint32_t *prompt = malloc(N * 4), *first = malloc(4), *forced = malloc((N - 1) * 4);
 	for (unsigned i = 0; i < N; i++)
 		prompt[i] = (i * i * 11 + 3) % TINY_VOCAB;
@@ -232,7 +239,8 @@ START_TEST(decode_agrees_with_prefill)
 	double tolerance = numerics == NUMERICS_BF16 ? 0.06 : 2e-3;
 	for (unsigned i = 0; i < N; i++) {
 		ck_assert_uint_eq(room.call[0].ids[i], room.call[1].ids[i]);
-		ck_assert_double_lt(abs((int)(1e6 * (room.call[0].logprobs[i] - room.call[1].logprobs[i]))) / 1e6, tolerance);
+		ck_assert_double_lt(abs((int)(1e6 * (room.call[0].logprobs[i] - room.call[1].logprobs[i]))) / 1e6,
+				    tolerance);
 	}
 	tiny_engine_fini(&e);
 }
@@ -323,7 +331,8 @@ int main(int argc, char **argv)
 	Suite *suite = suite_create("scheduler");
 	TCase *tc = tcase_create(name);
 	tcase_set_timeout(tc, 300);
-	tcase_add_unchecked_fixture(tc, set_up, tear_down); /* the calls alone: computed once, inherited by every test */
+	tcase_add_unchecked_fixture(tc, set_up,
+				    tear_down); /* the calls alone: computed once, inherited by every test */
 	tcase_add_loop_test(tc, threads_and_chunks_cannot_be_seen, 0, 6);
 	tcase_add_loop_test(tc, company_cannot_be_seen, 0, 9);
 	tcase_add_test(tc, cancelled_calls_leave_nothing_and_change_nobody);

@@ -99,7 +99,8 @@ static void make_tokenizer(struct tiny_model *tiny)
 	static char text[TINY_VOCAB][16];
 	for (unsigned i = 0; i < TINY_VOCAB; i++) {
 		types[i] = i < TINY_BYTES ? TOKEN_NORMAL : TOKEN_CONTROL;
-		uint32_t n = i < TINY_BYTES ? spell_byte(i, text[i]) : (uint32_t)snprintf(text[i], sizeof text[i], "<|%u|>", i);
+		uint32_t n = i < TINY_BYTES ? spell_byte(i, text[i])
+					    : (uint32_t)snprintf(text[i], sizeof text[i], "<|%u|>", i);
 		tokens[i] = (struct tokenizer_string){text[i], n};
 	}
 	struct tokenizer_source source = {
@@ -156,8 +157,9 @@ void tiny_model_free(struct tiny_model *tiny)
 {
 	for (uint32_t i = 0; i < config.n_layers; i++) {
 		struct model_layer *l = &tiny->model.layers[i];
-		const void *all[] = {l->attn_norm, l->attn_q.data, l->attn_k.data, l->attn_v.data, l->attn_output.data,
-				     l->ffn_norm, l->ffn_gate.data, l->ffn_up.data, l->ffn_down.data};
+		const void *all[] = {l->attn_norm,     l->attn_q.data,	    l->attn_k.data,
+				     l->attn_v.data,   l->attn_output.data, l->ffn_norm,
+				     l->ffn_gate.data, l->ffn_up.data,	    l->ffn_down.data};
 		for (size_t j = 0; j < sizeof all / sizeof *all; j++)
 			free((void *)(uintptr_t)all[j]); /* made by this file, const since */
 	}

@@ -85,8 +85,7 @@ static void check_round_trip(const struct tokenizer *tokenizer, const char *text
 	token_list_fini(&list);
 }
 
-/* --- words and merges ----------------------------------------------------------------------------------------------
- */
+/* --- words and merges ------------------------------------------------------------------------- */
 
 START_TEST(merges_follow_rank_not_length_or_place)
 {
@@ -254,8 +253,7 @@ START_TEST(random_texts_equal_the_reference)
 }
 END_TEST
 
-/* --- bytes that are no text ----------------------------------------------------------------------------------------
- */
+/* --- bytes that are no text ------------------------------------------------------------------- */
 
 START_TEST(random_bytes_come_back)
 {
@@ -319,8 +317,7 @@ START_TEST(bytes_without_a_token)
 }
 END_TEST
 
-/* --- special tokens ------------------------------------------------------------------------------------------------
- */
+/* --- special tokens --------------------------------------------------------------------------- */
 
 START_TEST(special_spellings)
 {
@@ -429,8 +426,7 @@ START_TEST(no_special_ids)
 }
 END_TEST
 
-/* --- pieces --------------------------------------------------------------------------------------------------------
- */
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 static void check_piece(const struct tokenizer *tokenizer, uint32_t id, bool special, const char *want)
 {
@@ -478,8 +474,7 @@ START_TEST(pieces_are_what_a_token_adds_to_a_text)
 }
 END_TEST
 
-/* --- limits, and where the table lies --------------------------------------------------------------------------------
- */
+/* --- limits, and where the table lies --------------------------------------------------------- */
 
 START_TEST(stops_at_the_limit_and_leaves_the_list_as_it_was)
 {

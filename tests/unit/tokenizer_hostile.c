@@ -23,8 +23,7 @@ static void make_vocab(struct vocab *vocab)
 	vocab->source.add_bos = vocab->source.add_eos = true;
 }
 
-/* --- lists ---------------------------------------------------------------------------------------------------------
- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 static void check_refused(const struct tokenizer_source *source, int code, const char *says)
 {
@@ -155,8 +154,7 @@ START_TEST(merges_made_to_collide)
 }
 END_TEST
 
-/* --- tables --------------------------------------------------------------------------------------------------------
- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 /* Everything a worker does with a table. */
 static void use(const struct tokenizer *tokenizer)

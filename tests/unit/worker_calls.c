@@ -50,7 +50,11 @@ static void rig_fini(struct rig *r)
 
 static struct call_begin begin_of(uint32_t kind, size_t n_prompt)
 {
-	return (struct call_begin){.kind = kind, .max_tokens = 20, .top_p = 1, .repeat_penalty = 1, .prompt_bytes = n_prompt,
+	return (struct call_begin){.kind = kind,
+				   .max_tokens = 20,
+				   .top_p = 1,
+				   .repeat_penalty = 1,
+				   .prompt_bytes = n_prompt,
 				   .flags = CALL_FLAG_IGNORE_END};
 }
 
@@ -58,7 +62,9 @@ static void send_call(struct rig *r, uint64_t id, const struct call_begin *begin
 {
 	ck_assert_int_eq(channel_write(&r->front, CALL_BEGIN, id, begin, sizeof *begin, NULL, 0), 0);
 	for (size_t at = 0; at < n; at += 7) /* in small pieces: they must be put together */
-		ck_assert_int_eq(channel_write(&r->front, CALL_BYTES, id, bytes + at, n - at < 7 ? (uint32_t)(n - at) : 7, NULL, 0), 0);
+		ck_assert_int_eq(channel_write(&r->front, CALL_BYTES, id, bytes + at,
+					       n - at < 7 ? (uint32_t)(n - at) : 7, NULL, 0),
+				 0);
 }
 
 /* What the front reads of one call. */
@@ -79,7 +85,8 @@ static void listen_once(struct rig *r, struct heard heard[], uint64_t n_calls)
 		if (record.type == CALL_TOKEN) {
 			struct call_token t;
 			memcpy(&t, bytes, sizeof t);
-			if (record.n_bytes < sizeof t + t.n_top * sizeof(struct call_logprob) + t.piece_bytes + t.text_bytes)
+			if (record.n_bytes <
+			    sizeof t + t.n_top * sizeof(struct call_logprob) + t.piece_bytes + t.text_bytes)
 				ck_abort_msg("a token record of %u bytes", record.n_bytes);
 			memcpy(h->text + h->n_text, bytes + record.n_bytes - t.text_bytes, t.text_bytes);
 			h->n_text += t.text_bytes;
@@ -169,7 +176,8 @@ START_TEST(a_front_that_does_not_read_blocks_its_calls_and_loses_nothing)
 			struct call_begin b = begin_of(CALL_KIND_COMPLETE, 200);
 			char prompt[200];
 			memset(prompt, 'a' + (int)i, sizeof prompt);
-			b.max_tokens = 200; /* with echo, 20 alternatives and their pieces: far more than the ring holds */
+			b.max_tokens =
+				200; /* with echo, 20 alternatives and their pieces: far more than the ring holds */
 			b.n_logprobs = 20;
 			b.flags |= CALL_FLAG_LOGPROBS | CALL_FLAG_ECHO;
 			send_call(&r, i, &b, prompt, sizeof prompt);
@@ -238,7 +246,8 @@ START_TEST(nonsense_is_a_protocol_error_and_never_worse)
 			struct call_begin b = begin_of((uint32_t)(rand() % 8), (size_t)(rand() % 100));
 			if (rand() % 3 == 0)
 				memcpy((char *)&b + rand() % 70, junk, 8);
-			uint32_t type = (uint32_t)(rand() % 6), n = (uint32_t)(rand() % 3 ? sizeof b : (size_t)rand() % 200);
+			uint32_t type = (uint32_t)(rand() % 6),
+				 n = (uint32_t)(rand() % 3 ? sizeof b : (size_t)rand() % 200);
 			const void *payload = rand() % 4 ? (const void *)&b : junk;
 			if (n > sizeof b)
 				payload = junk;

@@ -12,7 +12,7 @@ static int missing(struct render *r, struct value object, struct value name, str
 	return value_undefined_attribute(r, object, name, result);
 }
 
-/* --- attributes --------------------------------------------------------------------------------------------------- */
+/* --- attributes ------------------------------------------------------------------------------- */
 
 static struct builtin_table methods_of(struct value object)
 {
@@ -133,7 +133,7 @@ static int find_attr(struct render *r, struct value object, const struct text *n
 	return builtin ? bind_method(r, object, builtin, result) : 0;
 }
 
-/* --- items -------------------------------------------------------------------------------------------------------- */
+/* --- items ------------------------------------------------------------------------------------ */
 
 static int item_at(struct render *r, struct value object, int64_t index, struct value *result)
 {
@@ -200,7 +200,7 @@ int render_item(struct render *r, struct value object, struct value key, struct 
 	return rc;
 }
 
-/* --- slices ------------------------------------------------------------------------------------------------------- */
+/* --- slices ----------------------------------------------------------------------------------- */
 
 /* Python's slice.indices(): items start, start + step, …, n of them. */
 struct slice {

@@ -14,7 +14,7 @@ struct call_frame {
 	struct call_values values;
 };
 
-/* --- arguments ---------------------------------------------------------------------------------------------------- */
+/* --- arguments -------------------------------------------------------------------------------- */
 
 static int spread_positional(struct render *r, const struct expr *expr, struct call_frame *frame)
 {
@@ -97,7 +97,7 @@ static int eval_arguments(struct render *r, const struct arguments *arguments, c
 	return rc;
 }
 
-/* --- builtins ----------------------------------------------------------------------------------------------------- */
+/* --- builtins --------------------------------------------------------------------------------- */
 
 static size_t n_parameters(const struct builtin *builtin)
 {
@@ -190,7 +190,7 @@ int render_test(struct render *r, const struct text *name, struct value input, c
 	return rc;
 }
 
-/* --- macros ------------------------------------------------------------------------------------------------------- */
+/* --- macros ----------------------------------------------------------------------------------- */
 
 /* What is given for one parameter: by position, by name, or VALUE_MISSING. `taken` marks the named ones. */
 static struct value given_for(const struct call_values *given, size_t index, const struct text *name, size_t *n_taken)
@@ -314,7 +314,7 @@ static int call_macro(struct render *r, const struct macro *macro, const struct 
 	return rc ? rc : render_text_made(r, text, result);
 }
 
-/* --- any call ----------------------------------------------------------------------------------------------------- */
+/* --- any call --------------------------------------------------------------------------------- */
 
 int render_call(struct render *r, struct value callee, const struct call_values *arguments, struct value *result)
 {

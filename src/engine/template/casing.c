@@ -167,7 +167,7 @@ int casing_ignore(struct render *r, struct value value, struct value *result)
 	return value.kind == VALUE_TEXT ? casing_apply(r, value.text, CASING_LOWER, result) : 0;
 }
 
-/* --- stripping, replacing, lines ---------------------------------------------------------------------------------- */
+/* --- stripping, replacing, lines -------------------------------------------------------------- */
 
 static bool strips(const struct text *chars, uint32_t c)
 {

@@ -24,7 +24,7 @@ int render_scope_enter(struct render *r, const struct scope_plan *plan)
 	return 0;
 }
 
-/* --- assignment --------------------------------------------------------------------------------------------------- */
+/* --- assignment ------------------------------------------------------------------------------- */
 
 static int assign_tuple(struct render *r, const struct expr *target, struct value value)
 {
@@ -116,7 +116,7 @@ static int exec_filter_block(struct render *r, const struct stmt *stmt)
 	return rc ? rc : render_value(r, value);
 }
 
-/* --- loops -------------------------------------------------------------------------------------------------------- */
+/* --- loops ------------------------------------------------------------------------------------ */
 
 /* The items of a loop with a test, taken one by one like a generator. */
 struct tested {
@@ -202,7 +202,7 @@ static int exec_for(struct render *r, const struct stmt *stmt)
 	return rc ? rc : render_statements(r, stmt->loop.otherwise);
 }
 
-/* --- the other statements ----------------------------------------------------------------------------------------- */
+/* --- the other statements --------------------------------------------------------------------- */
 
 static int exec_print(struct render *r, const struct stmt *stmt)
 {

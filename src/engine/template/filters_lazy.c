@@ -72,7 +72,7 @@ static int next_input(struct render *r, struct lazy *lazy, struct value *item)
 	return iter_next(r, lazy->items, item);
 }
 
-/* --- map ---------------------------------------------------------------------------------------------------------- */
+/* --- map -------------------------------------------------------------------------------------- */
 
 static int next_mapped_attribute(struct render *r, struct iter *iter, struct value *result)
 {
@@ -114,7 +114,7 @@ static int filter_map(struct render *r, struct invocation *call, struct value *r
 	return make_lazy(r, call, attribute ? next_mapped_attribute : next_mapped, result);
 }
 
-/* --- select, reject and with attributes --------------------------------------------------------------------------- */
+/* --- select, reject and with attributes ------------------------------------------------------- */
 
 /* Whether the item passes the test, which is truth if none is named. `offset` arguments come before its name. */
 static int passes(struct render *r, struct lazy *lazy, struct value item, size_t offset, bool *result)
@@ -194,7 +194,7 @@ static int filter_rejectattr(struct render *r, struct invocation *call, struct v
 	return make_lazy(r, call, next_rejected_by, result);
 }
 
-/* --- unique, items, batch, slice ---------------------------------------------------------------------------------- */
+/* --- unique, items, batch, slice -------------------------------------------------------------- */
 
 static int start_items(struct render *r, struct lazy *lazy)
 {

@@ -82,7 +82,7 @@ static int filter_reverse(struct render *r, struct invocation *call, struct valu
 	return rc;
 }
 
-/* --- sorting ------------------------------------------------------------------------------------------------------ */
+/* --- sorting ---------------------------------------------------------------------------------- */
 
 static int values_of(struct render *r, const struct sort_item *items, size_t n, struct value *result)
 {
@@ -192,7 +192,7 @@ static int filter_groupby(struct render *r, struct invocation *call, struct valu
 	return rc;
 }
 
-/* --- folding ------------------------------------------------------------------------------------------------------ */
+/* --- folding ---------------------------------------------------------------------------------- */
 
 static int extreme(struct render *r, struct invocation *call, int sign, struct value *result)
 {

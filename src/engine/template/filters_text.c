@@ -96,7 +96,7 @@ static int filter_replace(struct render *r, struct invocation *call, struct valu
 	return text ? replace_apply(r, text, old, new, count, result) : render_oom(r);
 }
 
-/* --- layout ------------------------------------------------------------------------------------------------------- */
+/* --- layout ----------------------------------------------------------------------------------- */
 
 static int write_repeated(struct render *r, const struct text *text, int64_t times)
 {

@@ -9,7 +9,7 @@
 
 enum { MAX_WIDTH = 1 << 24, MAX_PRECISION = 1000 };
 
-/* --- parsing ------------------------------------------------------------------------------------------------------ */
+/* --- parsing ---------------------------------------------------------------------------------- */
 
 static bool is_align(uint32_t c)
 {
@@ -68,7 +68,7 @@ static int parse_spec(struct render *r, const struct text *text, struct format_s
 	return 0;
 }
 
-/* --- padding ------------------------------------------------------------------------------------------------------ */
+/* --- padding ---------------------------------------------------------------------------------- */
 
 static int write_fill(struct render *r, uint32_t fill, int64_t n)
 {
@@ -99,7 +99,7 @@ int format_write_number(struct render *r, const struct format_number *number, co
 	return rc ? rc : write_fill(r, spec->fill, behind);
 }
 
-/* --- numbers ------------------------------------------------------------------------------------------------------ */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 /* Copies digits with separators between groups; `width` is what zero padding has to fill, separators included. */
 static void group_digits(const char *digits, char separator, int group, int64_t width, char *grouped)
@@ -238,7 +238,7 @@ static int format_float(struct render *r, double real, const struct format_spec 
 	return write_grouped(r, sign_text(spec, signbit(real) && !isnan(real)), "", digits, 3, spec);
 }
 
-/* --- text and the rest -------------------------------------------------------------------------------------------- */
+/* --- text and the rest ------------------------------------------------------------------------ */
 
 static int format_text(struct render *r, const struct text *text, const struct format_spec *spec)
 {

@@ -114,7 +114,7 @@ static int global_namespace(struct render *r, struct invocation *call, struct va
 	return rc;
 }
 
-/* --- cycler and joiner -------------------------------------------------------------------------------------------- */
+/* --- cycler and joiner ------------------------------------------------------------------------ */
 
 struct cycler {
 	const struct list *items;

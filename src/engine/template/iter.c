@@ -149,7 +149,7 @@ int iter_list(struct render *r, struct value value, const struct list **list)
 	return rc;
 }
 
-/* --- backwards ---------------------------------------------------------------------------------------------------- */
+/* --- backwards -------------------------------------------------------------------------------- */
 
 static int next_reversed(struct render *r, struct iter *iter, struct value *item)
 {

@@ -5,7 +5,7 @@
 #include "src/engine/template/builtin.h"
 #include "src/engine/template/render.h"
 
-/* --- dict --------------------------------------------------------------------------------------------------------- */
+/* --- dict ------------------------------------------------------------------------------------- */
 
 static int dict_get_method(struct render *r, struct invocation *call, struct value *result)
 {
@@ -55,7 +55,7 @@ static const struct builtin dict_table[] = {
 
 const struct builtin_table methods_dict = BUILTIN_TABLE(dict_table);
 
-/* --- sequences ---------------------------------------------------------------------------------------------------- */
+/* --- sequences -------------------------------------------------------------------------------- */
 
 static int sequence_item(struct render *r, struct value sequence, int64_t index, struct value *item)
 {
@@ -120,7 +120,7 @@ static const struct builtin tuple_table[] = {
 const struct builtin_table methods_list = BUILTIN_TABLE(list_table);
 const struct builtin_table methods_tuple = BUILTIN_TABLE(tuple_table);
 
-/* --- numbers ------------------------------------------------------------------------------------------------------ */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 static int float_is_integer(struct render *r, struct invocation *call, struct value *result)
 {

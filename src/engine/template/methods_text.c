@@ -9,7 +9,7 @@
 #include "src/engine/template/search.h"
 #include "src/engine/template/unicode.h"
 
-/* --- case and predicates ------------------------------------------------------------------------------------------ */
+/* --- case and predicates ---------------------------------------------------------------------- */
 
 #define CASING_METHOD(name, casing)                                                             \
 	static int text_##name(struct render *r, struct invocation *call, struct value *result) \
@@ -103,7 +103,7 @@ static int text_isidentifier(struct render *r, struct invocation *call, struct v
 	return render_charge(r, text->n_bytes / 16);
 }
 
-/* --- stripping, replacing, padding -------------------------------------------------------------------------------- */
+/* --- stripping, replacing, padding ------------------------------------------------------------ */
 
 static int strip(struct render *r, struct invocation *call, enum strip_side side, struct value *result)
 {
@@ -311,7 +311,10 @@ static const struct builtin table[] = {
 	{.name = "strip", .run = text_strip, .parameters = {""}},
 	{.name = "lstrip", .run = text_lstrip, .parameters = {""}},
 	{.name = "rstrip", .run = text_rstrip, .parameters = {""}},
-	{.name = "replace", .run = text_replace, .n_required = 2, .parameters = {"", "", "count"}}, /* by name: Python 3.13 */
+	{.name = "replace",
+	 .run = text_replace,
+	 .n_required = 2,
+	 .parameters = {"", "", "count"}}, /* by name: Python 3.13 */
 	{.name = "removeprefix", .run = text_removeprefix, .n_required = 1, .parameters = {""}},
 	{.name = "removesuffix", .run = text_removesuffix, .n_required = 1, .parameters = {""}},
 	{.name = "center", .run = text_center, .n_required = 1, .parameters = {"", ""}},

@@ -9,7 +9,7 @@
 #include "src/engine/template/render.h"
 #include "src/engine/template/unicode.h"
 
-/* --- printing ----------------------------------------------------------------------------------------------------- */
+/* --- printing --------------------------------------------------------------------------------- */
 
 /* Adds one to the last digit of "d.ddde±xx"; false if it is not so simple. */
 static bool next_decimal(char *scientific)
@@ -82,7 +82,7 @@ size_t number_repr(double real, char text[NUMBER_TEXT_BYTES])
 	return (size_t)(to - text);
 }
 
-/* --- arithmetic --------------------------------------------------------------------------------------------------- */
+/* --- arithmetic ------------------------------------------------------------------------------- */
 
 double number_real(struct value value)
 {
@@ -239,7 +239,7 @@ int number_arithmetic(struct render *r, enum operator_kind op, struct value a, s
 	return float_arithmetic(r, op, number_real(a), number_real(b), result);
 }
 
-/* --- rounding ----------------------------------------------------------------------------------------------------- */
+/* --- rounding --------------------------------------------------------------------------------- */
 
 /* Half to even at 10^places. */
 static int round_int(struct render *r, int64_t value, int64_t places, struct value *result)
@@ -305,7 +305,7 @@ int number_round(struct render *r, struct value value, int64_t digits, struct va
 	return 0;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* The text without white space around it and with other scripts' digits as ASCII; false if it is too long or has
  * characters that no number has. */

@@ -109,7 +109,7 @@ static int parse_function_body(struct parser *p, const char *ending, struct func
 	return rc;
 }
 
-/* --- statements --------------------------------------------------------------------------------------------------- */
+/* --- statements ------------------------------------------------------------------------------- */
 
 static int parse_for(struct parser *p, struct stmt *stmt)
 {

@@ -19,7 +19,7 @@ struct parser {
 /* The statements of a whole template. -EINVAL, -ENOTSUP, -E2BIG, -ENOMEM. */
 int parse_template(struct parser *parser, struct stmt **body);
 
-/* --- shared by the statement and the expression parser ------------------------------------------------------------ */
+/* --- shared by the statement and the expression parser ---------------------------------------- */
 
 int parse_fail(struct parser *parser, uint32_t line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int parse_oom(struct parser *parser);

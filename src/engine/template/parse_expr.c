@@ -238,7 +238,7 @@ int parse_unconditional_tuple(struct parser *p, const char *end_name, struct exp
 	return parse_items(p, parse_unconditional, end_name, false, expr);
 }
 
-/* --- targets ------------------------------------------------------------------------------------------------------ */
+/* --- targets ---------------------------------------------------------------------------------- */
 
 static int check_target(struct parser *p, const struct expr *expr)
 {

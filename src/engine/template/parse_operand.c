@@ -35,7 +35,7 @@ int parse_append(struct parser *p, struct expr *parent, struct expr ***tail, str
 	return parse_adopt(p, parent, item);
 }
 
-/* --- literals ----------------------------------------------------------------------------------------------------- */
+/* --- literals --------------------------------------------------------------------------------- */
 
 static int parse_strings(struct parser *p, struct expr *expr)
 {
@@ -209,7 +209,7 @@ int parse_target_primary(struct parser *p, struct expr **expr)
 	return parse_primary_of(p, true, expr);
 }
 
-/* --- subscripts and calls ----------------------------------------------------------------------------------------- */
+/* --- subscripts and calls --------------------------------------------------------------------- */
 
 static bool at_subscript_end(const struct parser *p)
 {
@@ -393,7 +393,7 @@ int parse_postfix(struct parser *p, struct expr **expr)
 	}
 }
 
-/* --- filters and tests -------------------------------------------------------------------------------------------- */
+/* --- filters and tests ------------------------------------------------------------------------ */
 
 /* The name of a filter or test, which may have dots, and what it stands for. */
 static int parse_builtin_name(struct parser *p, bool filter, struct expr *node)

@@ -60,7 +60,7 @@ int render_text_view(struct render *render, const char *bytes, size_t n_bytes, s
 /* The constructors of template_text.h return NULL without memory: turns that into the error. */
 int render_text_made(struct render *render, const struct text *text, struct value *value);
 
-/* --- values to text (template_print.c) ---------------------------------------------------------------------------- */
+/* --- values to text (template_print.c) -------------------------------------------------------- */
 
 /* str(value), written to the output or as a text. */
 int render_value(struct render *render, struct value value);
@@ -68,7 +68,7 @@ int render_str(struct render *render, struct value value, const struct text **te
 /* repr(value), written to the output */
 int render_repr(struct render *render, struct value value);
 
-/* --- operations (template_operator.c) ----------------------------------------------------------------------------- */
+/* --- operations (template_operator.c) --------------------------------------------------------- */
 
 int render_binary(struct render *render, enum operator_kind op, struct value a, struct value b, struct value *result);
 int render_negate(struct render *render, struct value value, struct value *result);
@@ -76,7 +76,7 @@ int render_plus(struct render *render, struct value value, struct value *result)
 /* text % arguments (template_format.c) */
 int render_percent(struct render *render, const struct text *format, struct value arguments, struct value *result);
 
-/* --- attributes and items (template_attr.c) ----------------------------------------------------------------------- */
+/* --- attributes and items (template_attr.c) --------------------------------------------------- */
 
 /* object.name and object[key] as a template writes them: undefined where there is nothing. */
 int render_attr(struct render *render, struct value object, const struct text *name, struct value *result);
@@ -86,7 +86,7 @@ int render_attr_only(struct render *render, struct value object, const struct te
 int render_slice(struct render *render, struct value object, struct value start, struct value stop, struct value step,
 		 struct value *result);
 
-/* --- running (template_eval.c, template_call.c, template_exec.c) -------------------------------------------------- */
+/* --- running (template_eval.c, template_call.c, template_exec.c) ------------------------------ */
 
 struct call_values;
 

@@ -153,7 +153,7 @@ static int note_load(struct resolver *r, struct scope *scope, const struct text 
 	return 0;
 }
 
-/* --- what a scope reads and sets ---------------------------------------------------------------------------------- */
+/* --- what a scope reads and sets -------------------------------------------------------------- */
 
 static int note_name(struct walk *walk, struct expr *expr)
 {

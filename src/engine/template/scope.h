@@ -42,7 +42,7 @@ struct resolver {
  * scopes known. -EINVAL, -ENOTSUP (a filter or test that is not supported), -E2BIG, -ENOMEM. (template_resolve.c) */
 int scope_resolve(struct heap *heap, struct function *program, struct err *err);
 
-/* --- one scope (template_scope.c) --------------------------------------------------------------------------------- */
+/* --- one scope (template_scope.c) ------------------------------------------------------------- */
 
 int scope_out_of_memory(struct resolver *resolver);
 /* -E2BIG when the work of the analysis is more than any template needs. */

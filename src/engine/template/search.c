@@ -25,7 +25,7 @@ static int add_piece(struct render *r, struct list *pieces, const struct text *t
 	return rc ? rc : list_append(r, pieces, value);
 }
 
-/* --- split -------------------------------------------------------------------------------------------------------- */
+/* --- split ------------------------------------------------------------------------------------ */
 
 static int split_spaces(struct render *r, const struct text *text, int64_t max, struct list *pieces)
 {
@@ -208,7 +208,7 @@ int search_rpartition(struct render *r, struct invocation *call, struct value *r
 	return partition(r, call, true, result);
 }
 
-/* --- find --------------------------------------------------------------------------------------------------------- */
+/* --- find ------------------------------------------------------------------------------------- */
 
 /* The characters [from, to) of the object that arguments 1 and 2 choose; false in *possible if even an empty string is
  * not in them, because `from` lies behind the end. */

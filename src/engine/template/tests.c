@@ -32,7 +32,7 @@ KIND_TEST(sequence, self.kind == VALUE_UNDEFINED || self.kind == VALUE_TEXT || s
 KIND_TEST(callable, self.kind == VALUE_UNDEFINED || self.kind == VALUE_FUNCTION || self.kind == VALUE_METHOD ||
 			    self.kind == VALUE_MACRO || self.kind == VALUE_JOINER || self.kind == VALUE_LOOP)
 
-/* --- comparisons -------------------------------------------------------------------------------------------------- */
+/* --- comparisons ------------------------------------------------------------------------------ */
 
 static int test_eq(struct render *r, struct invocation *call, struct value *result)
 {
@@ -105,7 +105,7 @@ static int test_sameas(struct render *r, struct invocation *call, struct value *
 	return 0;
 }
 
-/* --- numbers and text --------------------------------------------------------------------------------------------- */
+/* --- numbers and text ------------------------------------------------------------------------- */
 
 /* value % by == rest */
 static int has_remainder(struct render *r, struct value value, struct value by, int64_t rest, struct value *result)
@@ -161,7 +161,7 @@ static int test_upper(struct render *r, struct invocation *call, struct value *r
 	return all_cased(r, call->self, true, result);
 }
 
-/* --- what there is ------------------------------------------------------------------------------------------------ */
+/* --- what there is ---------------------------------------------------------------------------- */
 
 static int test_filter(struct render *r, struct invocation *call, struct value *result)
 {

@@ -116,7 +116,7 @@ bool value_truth(struct value value)
 	}
 }
 
-/* --- equality ----------------------------------------------------------------------------------------------------- */
+/* --- equality --------------------------------------------------------------------------------- */
 
 /* Exact, as Python compares an int with a float; d is not NaN. */
 static int compare_int_float(int64_t i, double d)
@@ -233,7 +233,7 @@ int value_equal(struct render *r, struct value a, struct value b, bool *equal)
 	}
 }
 
-/* --- order -------------------------------------------------------------------------------------------------------- */
+/* --- order ------------------------------------------------------------------------------------ */
 
 static int order_lists(struct render *r, const struct list *a, const struct list *b, int *order, bool *unordered)
 {
@@ -276,7 +276,7 @@ int value_order(struct render *r, struct value a, struct value b, int *order, bo
 	return render_type_error(r, "ordering", a, b);
 }
 
-/* --- membership --------------------------------------------------------------------------------------------------- */
+/* --- membership ------------------------------------------------------------------------------- */
 
 static int contains_by_iterating(struct render *r, struct value haystack, struct value needle, bool *found)
 {
@@ -334,7 +334,7 @@ int value_contains(struct render *r, struct value haystack, struct value needle,
 	}
 }
 
-/* --- hashing ------------------------------------------------------------------------------------------------------ */
+/* --- hashing ---------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t bits)
 {
@@ -397,7 +397,7 @@ int value_hash(struct render *r, struct value value, uint64_t *hash)
 	}
 }
 
-/* --- lists -------------------------------------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 struct list *list_new(struct render *r, size_t capacity)
 {
