@@ -1,5 +1,6 @@
-/* HTTP/1.1 framing of one server connection, on llhttp: bytes in, whole requests out, response heads and chunks formatted.
- * No sockets here. Keep-alive and pipelined requests: bytes after a complete request are kept for the next one. */
+/* HTTP/1.1 framing of one server connection, on llhttp: bytes in, whole requests out, response heads and chunks
+ * formatted. No sockets here. Keep-alive and pipelined requests: bytes after a complete request are kept for the next
+ * one. */
 #ifndef WEIGHTD_IO_HTTP_H
 #define WEIGHTD_IO_HTTP_H
 
@@ -11,10 +12,10 @@
 
 enum { HTTP_TARGET_MAX = 1024, HTTP_HEADERS_MAX = 16384 };
 
-struct http_request { /* views into the parser, valid until http_next */
-	const char *method; /* "GET" */
-	const char *path;   /* decoded of nothing, without the query, terminated */
-	const char *query;  /* after '?', "" */
+struct http_request {		   /* views into the parser, valid until http_next */
+	const char *method;	   /* "GET" */
+	const char *path;	   /* decoded of nothing, without the query, terminated */
+	const char *query;	   /* after '?', "" */
 	const char *content_type;  /* "" when absent */
 	const char *authorization; /* "" when absent */
 	const char *body;
@@ -25,19 +26,20 @@ struct http_request { /* views into the parser, valid until http_next */
 
 struct http_parser;
 
-/* Bounds: a target past HTTP_TARGET_MAX is 414, headers past HTTP_HEADERS_MAX 431, a body past `max_body_bytes` 413 (said
- * as soon as Content-Length or the received bytes tell). Returns owned. */
+/* Bounds: a target past HTTP_TARGET_MAX is 414, headers past HTTP_HEADERS_MAX 431, a body past `max_body_bytes` 413
+ * (said as soon as Content-Length or the received bytes tell). Returns owned. */
 int http_parser_new(uint64_t max_body_bytes, struct http_parser **out);
 void http_parser_free(struct http_parser *parser);
 
 enum http_state { HTTP_NEED_MORE, HTTP_COMPLETE, HTTP_CONTINUE /* client waits for "100 Continue" */, HTTP_BAD };
 
-/* Takes received bytes (n_bytes may be 0: looks at what is left over from before). HTTP_COMPLETE: *out is a whole request;
- * nothing more may be fed until http_next. HTTP_BAD: *status is the HTTP status to answer with before closing, err->text
- * the reason; the parser stays in that state.
+/* Takes received bytes (n_bytes may be 0: looks at what is left over from before). HTTP_COMPLETE: *out is a whole
+ * request; nothing more may be fed until http_next. HTTP_BAD: *status is the HTTP status to answer with before closing,
+ * err->text the reason; the parser stays in that state.
  *
  * Strict on purpose (RFC 9112), since a proxy in front may read a lenient request differently: no bare LF, no folded or
- * doubled framing header, Content-Length or Transfer-Encoding but never both, "chunked" as the only coding, one Host. */
+ * doubled framing header, Content-Length or Transfer-Encoding but never both, "chunked" as the only coding, one Host.
+ */
 enum http_state http_feed(struct http_parser *parser, const char *bytes, size_t n_bytes, struct http_request *out,
 			  int *status, struct err *err);
 /* Lets go of the request handed out; call http_feed(…, NULL, 0, …) next. Gives a large body's memory back. */

@@ -1,9 +1,9 @@
-/* One event loop per process: completions of accept, receive, send, descriptor reads and timers. With io_uring each is a
- * submission; the epoll twin does the same work with readiness and non-blocking calls behind the same interface.
+/* One event loop per process: completions of accept, receive, send, descriptor reads and timers. With io_uring each is
+ * a submission; the epoll twin does the same work with readiness and non-blocking calls behind the same interface.
  *
  * An operation is a struct embedded in the caller's object. It is in flight from loop_* until its `done` is called,
- * exactly once, from loop_run; until then neither the struct nor its buffer may move or go away. loop_cancel asks for an
- * early end; `done` still comes (-ECANCELED). */
+ * exactly once, from loop_run; until then neither the struct nor its buffer may move or go away. loop_cancel asks for
+ * an early end; `done` still comes (-ECANCELED). */
 #ifndef WEIGHTD_IO_LOOP_H
 #define WEIGHTD_IO_LOOP_H
 
@@ -28,23 +28,24 @@ struct loop_op {
 	bool in_flight, cancelled;
 	void *buffer;
 	size_t n_bytes;
-	uint64_t timespec[2];            /* of a timer: seconds and nanoseconds */
+	uint64_t timespec[2];		 /* of a timer: seconds and nanoseconds */
 	struct loop_op *next, *previous; /* all in flight */
-	struct loop_op *link;            /* the backend's list */
+	struct loop_op *link;		 /* the backend's list */
 };
 
 /* IO_URING never falls back: -ENOSYS, -EPERM and the like are the caller's to report. IO_AUTO tries io_uring first. A
  * loop belongs to the thread that made it (the kernel may hold us to that); make it after the last fork. */
 int loop_new(enum io_backend backend, unsigned entries, struct loop **out, struct err *err);
-/* Cancels what is in flight and calls `done` for each (-ECANCELED, or the result it had already); operations started from
- * there on do nothing. */
+/* Cancels what is in flight and calls `done` for each (-ECANCELED, or the result it had already); operations started
+ * from there on do nothing. */
 void loop_free(struct loop *loop);
 enum io_backend loop_backend(const struct loop *loop); /* never IO_AUTO */
 
-void loop_accept(struct loop *loop, struct loop_op *op, int listener);               /* result: a new descriptor, owned */
+void loop_accept(struct loop *loop, struct loop_op *op, int listener); /* result: a new descriptor, owned */
 void loop_receive(struct loop *loop, struct loop_op *op, int socket, void *buffer, size_t n_bytes); /* 0: peer closed */
-void loop_send(struct loop *loop, struct loop_op *op, int socket, const void *buffer, size_t n_bytes); /* may be short */
-void loop_read(struct loop *loop, struct loop_op *op, int fd, void *buffer, size_t n_bytes);  /* an eventfd or a pipe */
+void loop_send(struct loop *loop, struct loop_op *op, int socket, const void *buffer,
+	       size_t n_bytes);								     /* may be short */
+void loop_read(struct loop *loop, struct loop_op *op, int fd, void *buffer, size_t n_bytes); /* an eventfd or a pipe */
 void loop_poll(struct loop *loop, struct loop_op *op, int fd); /* readable (result: poll bits), once */
 /* The peer closed or reset the connection (result: poll bits), whatever is still unread. */
 void loop_hangup(struct loop *loop, struct loop_op *op, int socket);

@@ -19,8 +19,8 @@ void idset_add(struct idset *set, unsigned id);
 void idset_remove(struct idset *set, unsigned id);
 bool idset_has(const struct idset *set, unsigned id);
 unsigned idset_count(const struct idset *set);
-int idset_first(const struct idset *set);                  /* -1 when empty */
-int idset_next(const struct idset *set, int after);        /* the next id above `after`, -1 at the end */
+int idset_first(const struct idset *set);	    /* -1 when empty */
+int idset_next(const struct idset *set, int after); /* the next id above `after`, -1 at the end */
 void idset_and(struct idset *set, const struct idset *other);
 void idset_or(struct idset *set, const struct idset *other);
 bool idset_equal(const struct idset *a, const struct idset *b);

@@ -16,9 +16,9 @@ struct topology_node {
 	bool may_bind_memory;  /* in the cpuset's mems */
 };
 
-/* `sysfs_root` NULL: this machine; else a recorded tree (hwloc's HWLOC_FSROOT format), taken whole: a cpuset recorded in it
- * counts, this process' own limits do not. hwloc takes a tree's path only from the environment, so loading one changes
- * HWLOC_FSROOT for the moment and must not run beside other threads that use the environment. Returns owned. */
+/* `sysfs_root` NULL: this machine; else a recorded tree (hwloc's HWLOC_FSROOT format), taken whole: a cpuset recorded
+ * in it counts, this process' own limits do not. hwloc takes a tree's path only from the environment, so loading one
+ * changes HWLOC_FSROOT for the moment and must not run beside other threads that use the environment. Returns owned. */
 int topology_load(const char *sysfs_root, struct topology **out, struct err *err);
 void topology_free(struct topology *topology);
 

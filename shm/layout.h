@@ -1,5 +1,5 @@
-/* The first page of every segment. What follows it (from SEGMENT_HEADER_BYTES on) is the payload: for a model, the image
- * of src/engine/image.h. Fixed-width fields, little-endian, no pointers.
+/* The first page of every segment. What follows it (from SEGMENT_HEADER_BYTES on) is the payload: for a model, the
+ * image of src/engine/image.h. Fixed-width fields, little-endian, no pointers.
  *
  *   field                      writer                 readers                       ordering
  *   all but `published`        loader, before seal    parent, workers, verifier     written before `published`
@@ -25,13 +25,13 @@ struct segment_header {
 	uint64_t magic;
 	uint32_t layout_version;
 	uint32_t generation;
-	uint64_t total_bytes;   /* of the segment, header page included */
-	uint64_t payload_bytes; /* used bytes after the header page; the rest up to total_bytes is zero */
+	uint64_t total_bytes;		      /* of the segment, header page included */
+	uint64_t payload_bytes;		      /* used bytes after the header page; the rest up to total_bytes is zero */
 	uint8_t digest[SEGMENT_DIGEST_BYTES]; /* XXH3-128 (canonical form) of [SEGMENT_HEADER_BYTES, total_bytes) */
 	int32_t node;
-	uint32_t page_bytes; /* base page size it was checked with */
+	uint32_t page_bytes;  /* base page size it was checked with */
 	uint32_t pack_layout; /* version of the packing (src/kernel/pack.h) */
-	uint32_t published;  /* 1: complete */
+	uint32_t published;   /* 1: complete */
 	char instance[64], model[128];
 	struct segment_source source;
 };

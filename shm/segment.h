@@ -6,7 +6,8 @@
  *             policy back -> posix_fallocate in 64 MiB steps, before each the node's free memory and the cgroup checked
  *   fill:     the caller, from a thread bound to the node
  *   publish:  collapse to huge pages -> hash -> every page's node asked (move_pages), misplaced ones moved and asked
- *             again -> header completed -> unmap -> mode 0440, write access dropped, memfd sealed -> read-only descriptor
+ *             again -> header completed -> unmap -> mode 0440, write access dropped, memfd sealed -> read-only
+ * descriptor
  *
  * A name is "/weightd.<instance>.<model>.g<generation>.n<node>". */
 #ifndef WEIGHTD_SHM_SEGMENT_H
@@ -20,7 +21,11 @@
 #include "src/err.h"
 
 enum segment_backing { SEGMENT_SHM = 0, SEGMENT_MEMFD = 1 };
-enum segment_huge { SEGMENT_HUGE_TRY = 0, SEGMENT_HUGE_OFF = 1, SEGMENT_HUGE_ON = 2 /* fail unless all were obtained */ };
+enum segment_huge {
+	SEGMENT_HUGE_TRY = 0,
+	SEGMENT_HUGE_OFF = 1,
+	SEGMENT_HUGE_ON = 2 /* fail unless all were obtained */
+};
 enum { SEGMENT_NAME_BYTES = 256 };
 
 struct segment_spec {
@@ -31,7 +36,7 @@ struct segment_spec {
 	uint64_t payload_bytes;
 	enum segment_backing backing;
 	enum segment_huge huge;
-	gid_t group; /* group of the published object; (gid_t)-1: unchanged */
+	gid_t group;	      /* group of the published object; (gid_t)-1: unchanged */
 	uint32_t pack_layout; /* for the header: the reader compares it with its own, this folder knows no packing */
 	struct segment_source source;
 };
@@ -40,7 +45,7 @@ struct segment { /* being made: writable, private to its maker */
 	int fd;
 	char name[SEGMENT_NAME_BYTES]; /* "" for memfd */
 	void *base;
-	uint64_t total_bytes; /* header page + payload, rounded up to the page size */
+	uint64_t total_bytes;	  /* header page + payload, rounded up to the page size */
 	struct segment_spec spec; /* its strings are borrowed from the caller until publish or destroy */
 };
 
@@ -57,8 +62,8 @@ int segment_name(const char *instance, const char *model, uint32_t generation, u
 		 char out[SEGMENT_NAME_BYTES], struct err *err);
 
 /* The steps of create. On failure nothing is left behind. -ENOSPC: /dev/shm too small (with backing shm), -ENOMEM: the
- * node or the cgroup has not enough free memory (figures in `err`), -EEXIST: the name is taken. Node memory that turns out
- * short only while allocating gives -ENOMEM, too. */
+ * node or the cgroup has not enough free memory (figures in `err`), -EEXIST: the name is taken. Node memory that turns
+ * out short only while allocating gives -ENOMEM, too. */
 int segment_create(const struct segment_spec *spec, struct segment *out, struct err *err);
 
 static inline void *segment_payload(const struct segment *segment)
@@ -66,17 +71,18 @@ static inline void *segment_payload(const struct segment *segment)
 	return (char *)segment->base + SEGMENT_HEADER_BYTES;
 }
 
-/* Copies the filled payload of `from`, by a thread made for it that runs on `cpus` (those of the new segment's node; empty:
- * anywhere) and is gone again when this returns. Both segments have the same size, else -EINVAL. */
+/* Copies the filled payload of `from`, by a thread made for it that runs on `cpus` (those of the new segment's node;
+ * empty: anywhere) and is gone again when this returns. Both segments have the same size, else -EINVAL. */
 int segment_copy(struct segment *to, const struct segment *from, const struct idset *cpus, struct err *err);
 
-/* The steps of publish. Placement that the kernel refused to tell does not fail it: the report says so. -EIO: pages that
- * are known to be misplaced and stay so. -ENOMEM: huge pages were demanded and not obtained. On success the writable side is gone and *readonly_fd returns owned. With two or more copies the
- * caller compares the digests. On failure the segment is destroyed. `readonly_fd` is close-on-exec. */
+/* The steps of publish. Placement that the kernel refused to tell does not fail it: the report says so. -EIO: pages
+ * that are known to be misplaced and stay so. -ENOMEM: huge pages were demanded and not obtained. On success the
+ * writable side is gone and *readonly_fd returns owned. With two or more copies the caller compares the digests. On
+ * failure the segment is destroyed. `readonly_fd` is close-on-exec. */
 int segment_publish(struct segment *segment, int *readonly_fd, struct segment_report *report, struct err *err);
 
-/* Unmaps, closes and unlinks a segment that was not published. Takes NULL, zeroed, half-made and published ones (nothing
- * happens to those). */
+/* Unmaps, closes and unlinks a segment that was not published. Takes NULL, zeroed, half-made and published ones
+ * (nothing happens to those). */
 void segment_destroy(struct segment *segment);
 
 /* A reader's side. */

@@ -1,8 +1,9 @@
 /* What front and worker say to each other over a channel: fixed structs, then bytes. Both are this program, built
  * together, but each checks every length and range it reads.
  *
- *   front -> worker   CALL_BEGIN (struct call_begin), CALL_BYTES ... until all bytes it announced came, later CALL_CANCEL
- *   worker -> front   CALL_ACCEPTED, CALL_TOKEN ..., CALL_DONE   or   CALL_RESULT ..., CALL_DONE   or   CALL_FAILED
+ *   front -> worker   CALL_BEGIN (struct call_begin), CALL_BYTES ... until all bytes it announced came, later
+ * CALL_CANCEL worker -> front   CALL_ACCEPTED, CALL_TOKEN ..., CALL_DONE   or   CALL_RESULT ..., CALL_DONE   or
+ * CALL_FAILED
  *
  * After CALL_DONE or CALL_FAILED nothing more comes for that id. A cancelled call still ends with CALL_DONE
  * (FINISH_CANCELLED). The worker never blocks on a full ring: a call whose record does not fit waits a step. */
@@ -13,34 +14,34 @@
 #include <stdint.h>
 
 enum call_record {
-	CALL_BEGIN = 1,  /* call_begin */
-	CALL_BYTES,      /* the next part of the call's bytes */
-	CALL_CANCEL,     /* no payload */
+	CALL_BEGIN = 1, /* call_begin */
+	CALL_BYTES,	/* the next part of the call's bytes */
+	CALL_CANCEL,	/* no payload */
 
 	CALL_ACCEPTED = 64, /* call_accepted: admitted; the prompt is tokenized */
-	CALL_TOKEN,         /* call_token, then its logprob entries, piece and text */
-	CALL_RESULT,        /* part of the answer of a call that generates nothing: token ids (uint32) or text bytes */
-	CALL_DONE,          /* call_done */
-	CALL_FAILED,        /* call_failed */
+	CALL_TOKEN,	    /* call_token, then its logprob entries, piece and text */
+	CALL_RESULT,	    /* part of the answer of a call that generates nothing: token ids (uint32) or text bytes */
+	CALL_DONE,	    /* call_done */
+	CALL_FAILED,	    /* call_failed */
 };
 
 enum call_kind {
-	CALL_KIND_CHAT = 1,   /* bytes: messages JSON array; rendered by the model's template, then as COMPLETE */
-	CALL_KIND_COMPLETE,   /* bytes: prompt text */
+	CALL_KIND_CHAT = 1,	/* bytes: messages JSON array; rendered by the model's template, then as COMPLETE */
+	CALL_KIND_COMPLETE,	/* bytes: prompt text */
 	CALL_KIND_COMPLETE_IDS, /* bytes: prompt token ids, uint32 */
-	CALL_KIND_TOKENIZE,   /* bytes: text -> CALL_RESULT ids */
-	CALL_KIND_DETOKENIZE, /* bytes: ids -> CALL_RESULT text */
-	CALL_KIND_TEMPLATE,   /* bytes: messages JSON array -> CALL_RESULT text */
+	CALL_KIND_TOKENIZE,	/* bytes: text -> CALL_RESULT ids */
+	CALL_KIND_DETOKENIZE,	/* bytes: ids -> CALL_RESULT text */
+	CALL_KIND_TEMPLATE,	/* bytes: messages JSON array -> CALL_RESULT text */
 };
 
 enum call_flag {
-	CALL_FLAG_LOGPROBS = 1u << 0,       /* token records carry logprobs, n_logprobs alternatives each */
-	CALL_FLAG_ECHO = 1u << 1,           /* prompt tokens are reported, too (call_token.is_prompt) */
-	CALL_FLAG_IGNORE_END = 1u << 2,     /* go on past end-of-text tokens */
-	CALL_FLAG_ADD_SPECIAL = 1u << 3,    /* tokenize, complete: BOS/EOS rules */
-	CALL_FLAG_PARSE_SPECIAL = 1u << 4,  /* tokenize, complete: control tokens spelled in the text become ids */
+	CALL_FLAG_LOGPROBS = 1u << 0,	   /* token records carry logprobs, n_logprobs alternatives each */
+	CALL_FLAG_ECHO = 1u << 1,	   /* prompt tokens are reported, too (call_token.is_prompt) */
+	CALL_FLAG_IGNORE_END = 1u << 2,	   /* go on past end-of-text tokens */
+	CALL_FLAG_ADD_SPECIAL = 1u << 3,   /* tokenize, complete: BOS/EOS rules */
+	CALL_FLAG_PARSE_SPECIAL = 1u << 4, /* tokenize, complete: control tokens spelled in the text become ids */
 	CALL_FLAG_NO_GENERATION_PROMPT = 1u << 5,
-	CALL_FLAG_PROMPT_IDS = 1u << 6,     /* prompt token ids are reported (as with ECHO, but without logprobs or text) */
+	CALL_FLAG_PROMPT_IDS = 1u << 6, /* prompt token ids are reported (as with ECHO, but without logprobs or text) */
 };
 
 enum { CALL_LOGPROBS_MAX = 20, CALL_STOPS_MAX = 16, CALL_STOP_BYTES_MAX = 4096 };
@@ -48,21 +49,22 @@ enum { CALL_LOGPROBS_MAX = 20, CALL_STOPS_MAX = 16, CALL_STOP_BYTES_MAX = 4096 }
 /* The bytes that follow in CALL_BYTES are, in this order: prompt_bytes, stop_bytes (each stop string ends with NUL),
  * forced_ids * 4, variables_bytes. */
 struct call_begin {
-	uint32_t kind;  /* enum call_kind */
+	uint32_t kind;	/* enum call_kind */
 	uint32_t flags; /* enum call_flag */
 	uint64_t seed;
-	uint32_t max_tokens;  /* UINT32_MAX: to the end of the context */
-	uint32_t n_logprobs;  /* 0..20 */
-	float temperature;    /* 0: greedy; 0..100 */
-	float top_p;          /* (0, 1], 1: off */
-	float min_p;          /* [0, 1), 0: off */
+	uint32_t max_tokens;			   /* UINT32_MAX: to the end of the context */
+	uint32_t n_logprobs;			   /* 0..20 */
+	float temperature;			   /* 0: greedy; 0..100 */
+	float top_p;				   /* (0, 1], 1: off */
+	float min_p;				   /* [0, 1), 0: off */
 	float presence_penalty, frequency_penalty; /* -2..2 over generated tokens, 0: off */
-	float repeat_penalty; /* 0.1..10 over prompt and generated tokens, 1: off */
-	uint32_t top_k;       /* 0: off */
+	float repeat_penalty;			   /* 0.1..10 over prompt and generated tokens, 1: off */
+	uint32_t top_k;				   /* 0: off */
 	uint32_t n_stops;
 	uint64_t prompt_bytes;
 	uint32_t stop_bytes;
-	uint32_t forced_ids; /* the answer begins with these tokens, fed one by one through decode and reported as if sampled */
+	uint32_t forced_ids; /* the answer begins with these tokens, fed one by one through decode and reported as if
+				sampled */
 	uint64_t variables_bytes; /* JSON object with further template variables; 0: none */
 };
 static_assert(sizeof(struct call_begin) == 80, "both sides of a channel share this");
@@ -78,18 +80,19 @@ struct call_accepted {
  * logprob. */
 struct call_token {
 	uint32_t id;
-	uint32_t index;      /* position in the whole sequence */
+	uint32_t index; /* position in the whole sequence */
 	uint32_t is_prompt;
 	uint32_t has_logprob;
-	float logprob;       /* natural log of this token's probability, before temperature, penalties and truncation */
-	uint32_t n_top;      /* 0..20, most probable first */
+	float logprob;	/* natural log of this token's probability, before temperature, penalties and truncation */
+	uint32_t n_top; /* 0..20, most probable first */
 	uint32_t piece_bytes;
 	uint32_t text_bytes;
 };
 struct call_logprob {
 	uint32_t id;
 	float logprob;
-	uint32_t piece_bytes; /* the pieces of the alternatives follow all entries, in order, before the token's own piece */
+	uint32_t piece_bytes; /* the pieces of the alternatives follow all entries, in order, before the token's own
+				 piece */
 };
 
 enum finish_reason { FINISH_STOP = 1 /* end token or stop string */, FINISH_LENGTH, FINISH_CANCELLED };
@@ -107,7 +110,7 @@ struct call_failed {
 	uint32_t status; /* HTTP status: 400, 413, 500, 503 */
 	uint32_t text_bytes;
 	char param[32]; /* the request field at fault, or "" */
-	char code[32];  /* OpenAI error code such as "context_length_exceeded", or "" */
+	char code[32];	/* OpenAI error code such as "context_length_exceeded", or "" */
 };
 
 #endif

@@ -1,4 +1,5 @@
-/* A child process of the parent: this program executed again in another role, at the other end of a SOCK_SEQPACKET pair. */
+/* A child process of the parent: this program executed again in another role, at the other end of a SOCK_SEQPACKET
+ * pair. */
 #ifndef WEIGHTD_CHILD_H
 #define WEIGHTD_CHILD_H
 
@@ -13,7 +14,7 @@ enum child_role { CHILD_LOADER, CHILD_WORKER, CHILD_FRONT, CHILD_VERIFIER };
 struct child {
 	enum child_role role;
 	pid_t pid; /* 0: not running */
-	int fd;    /* our end of the pair, non-blocking; -1 */
+	int fd;	   /* our end of the pair, non-blocking; -1 */
 	uint64_t started_ns;
 };
 

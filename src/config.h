@@ -25,35 +25,35 @@ struct config_model {
 
 struct config {
 	/* server */
-	char instance[64];              /* default */
-	char socket[108];               /* /run/weightd/weightd.sock */
-	uint32_t socket_mode;           /* 0660 */
-	char socket_group[64];          /* "" */
-	char listen[128];               /* "" or loopback host:port */
-	char control_socket[108];       /* /run/weightd/control.sock */
-	uint32_t io;                    /* enum io_backend: auto | uring | epoll */
-	uint32_t max_connections;       /* 1024 */
-	uint64_t max_request_bytes;     /* 1M */
-	uint64_t client_buffer_bytes;   /* 4M: answer bytes a slow client may leave unread before it is dropped */
-	uint32_t max_queue;             /* 64 calls in flight or waiting, then 429 */
-	char user[64];                  /* of the children when started as root; "" stays, capabilities are dropped */
-	uint32_t log_level;             /* error | warning | info | debug = 0..3 */
-	char model_dir[CONFIG_PATH];    /* where pulled models lie */
-	char catalogue[CONFIG_PATH];    /* names that can be pulled: models.ini */
+	char instance[64];	      /* default */
+	char socket[108];	      /* /run/weightd/weightd.sock */
+	uint32_t socket_mode;	      /* 0660 */
+	char socket_group[64];	      /* "" */
+	char listen[128];	      /* "" or loopback host:port */
+	char control_socket[108];     /* /run/weightd/control.sock */
+	uint32_t io;		      /* enum io_backend: auto | uring | epoll */
+	uint32_t max_connections;     /* 1024 */
+	uint64_t max_request_bytes;   /* 1M */
+	uint64_t client_buffer_bytes; /* 4M: answer bytes a slow client may leave unread before it is dropped */
+	uint32_t max_queue;	      /* 64 calls in flight or waiting, then 429 */
+	char user[64];		      /* of the children when started as root; "" stays, capabilities are dropped */
+	uint32_t log_level;	      /* error | warning | info | debug = 0..3 */
+	char model_dir[CONFIG_PATH];  /* where pulled models lie */
+	char catalogue[CONFIG_PATH];  /* names that can be pulled: models.ini */
 	/* placement */
-	uint32_t backing;               /* enum segment_backing: shm | memfd */
-	uint32_t huge_pages;            /* enum segment_huge: try | off | on */
-	bool lock_memory;               /* yes */
-	uint32_t workers_per_node;      /* 1 */
-	uint32_t threads;               /* per worker; 0: one per physical core */
-	struct idset io_cpus;           /* empty: auto */
+	uint32_t backing;	   /* enum segment_backing: shm | memfd */
+	uint32_t huge_pages;	   /* enum segment_huge: try | off | on */
+	bool lock_memory;	   /* yes */
+	uint32_t workers_per_node; /* 1 */
+	uint32_t threads;	   /* per worker; 0: one per physical core */
+	struct idset io_cpus;	   /* empty: auto */
 	/* engine */
-	uint32_t cpu_level;             /* UINT32_MAX: auto; enum cpu_level: ref | avx2 | avx512 */
-	uint32_t numerics;              /* UINT32_MAX: auto; enum numerics: f32 | bf16 */
-	uint32_t context_tokens;        /* 0: the model's */
-	uint64_t kv_bytes;              /* 0: auto */
-	uint32_t prefill_chunk;         /* 256 tokens */
-	uint32_t max_running;           /* 32 calls per worker in one batch */
+	uint32_t cpu_level;	 /* UINT32_MAX: auto; enum cpu_level: ref | avx2 | avx512 */
+	uint32_t numerics;	 /* UINT32_MAX: auto; enum numerics: f32 | bf16 */
+	uint32_t context_tokens; /* 0: the model's */
+	uint64_t kv_bytes;	 /* 0: auto */
+	uint32_t prefill_chunk;	 /* 256 tokens */
+	uint32_t max_running;	 /* 32 calls per worker in one batch */
 
 	struct config_model models[CONFIG_MODELS_MAX];
 	uint32_t n_models;

@@ -12,8 +12,8 @@ struct err {
 	char text[256]; /* one line, no trailing newline; "" while nothing failed */
 };
 
-/* Writes the text (cut at 255 bytes) and returns `code`, so that a failing line reads `return err_set(err, -EINVAL, …)`.
- * `err` may be NULL. */
+/* Writes the text (cut at 255 bytes) and returns `code`, so that a failing line reads `return err_set(err, -EINVAL,
+ * …)`. `err` may be NULL. */
 __attribute__((format(printf, 3, 4))) static inline int err_set(struct err *err, int code, const char *format, ...)
 {
 	if (err) {

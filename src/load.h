@@ -1,5 +1,5 @@
-/* Loading a model: from a file to one published segment on each node asked for. The loader role is this and messages; tests
- * call it without a process. */
+/* Loading a model: from a file to one published segment on each node asked for. The loader role is this and messages;
+ * tests call it without a process. */
 #ifndef WEIGHTD_LOAD_H
 #define WEIGHTD_LOAD_H
 
@@ -7,7 +7,8 @@
 #include "src/message.h"
 
 struct load_progress {
-	void (*report)(void *context, uint64_t done_bytes, uint64_t total_bytes); /* often: the callee limits its rate */
+	void (*report)(void *context, uint64_t done_bytes,
+		       uint64_t total_bytes); /* often: the callee limits its rate */
 	void *context;
 };
 
@@ -18,10 +19,10 @@ struct loaded {
 	uint64_t bytes_read; /* asked of the file: never more than its size */
 };
 
-/* Loads the model in the regular file behind `fd` (borrowed). Binds the calling thread to the first node's CPUs. On failure
- * nothing stays in shared memory, and `err` is one line naming the file, the offset and the field. Codes: -EINVAL (the
- * order or the file), -ENOTSUP (the file needs what this program lacks), -EIO, -ESTALE (the file was changed meanwhile),
- * -ENOMEM and -ENOSPC (room on a node), and what segment_create and segment_publish say. */
+/* Loads the model in the regular file behind `fd` (borrowed). Binds the calling thread to the first node's CPUs. On
+ * failure nothing stays in shared memory, and `err` is one line naming the file, the offset and the field. Codes:
+ * -EINVAL (the order or the file), -ENOTSUP (the file needs what this program lacks), -EIO, -ESTALE (the file was
+ * changed meanwhile), -ENOMEM and -ENOSPC (room on a node), and what segment_create and segment_publish say. */
 int model_load(const struct message_load *order, int fd, const struct load_progress *progress, struct loaded *out,
 	       struct err *err);
 

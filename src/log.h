@@ -1,5 +1,5 @@
-/* Log lines to stderr: "<level>role: text" with journald's priority prefix when stderr is the journal, a plain time stamp
- * otherwise. One write(2) per line, so that lines of several processes never mix. For src/ alone. */
+/* Log lines to stderr: "<level>role: text" with journald's priority prefix when stderr is the journal, a plain time
+ * stamp otherwise. One write(2) per line, so that lines of several processes never mix. For src/ alone. */
 #ifndef WEIGHTD_LOG_H
 #define WEIGHTD_LOG_H
 

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 struct memory_use {
-	uint64_t private_bytes;      /* RssAnon + VmPTE at the last sample */
+	uint64_t private_bytes;	     /* RssAnon + VmPTE at the last sample */
 	uint64_t private_peak_bytes; /* the highest sample so far */
 };
 

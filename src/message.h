@@ -1,6 +1,6 @@
 /* Messages between the parent and its children, over one SOCK_SEQPACKET pair per child: a type, a fixed struct, and
- * descriptors in flight (SCM_RIGHTS). The first message to a child is its order; a child's end of the pair is descriptor
- * MESSAGE_FD. One message is one packet: it arrives whole or not at all. */
+ * descriptors in flight (SCM_RIGHTS). The first message to a child is its order; a child's end of the pair is
+ * descriptor MESSAGE_FD. One message is one packet: it arrives whole or not at all. */
 #ifndef WEIGHTD_MESSAGE_H
 #define WEIGHTD_MESSAGE_H
 
@@ -21,8 +21,8 @@ enum message_type {
 	MESSAGE_SEGMENT,
 	/* parent -> worker: worker_order, [segment, channel memory, to_worker, to_front]. worker -> parent: ready. */
 	MESSAGE_WORK,
-	/* parent -> front: front_order, [unix listener, tcp listener or nothing]; then worker_up [channel x3] and worker_down
-	 * as workers come and go, and state. front -> parent: ready. */
+	/* parent -> front: front_order, [unix listener, tcp listener or nothing]; then worker_up [channel x3] and
+	 * worker_down as workers come and go, and state. front -> parent: ready. */
 	MESSAGE_SERVE,
 	MESSAGE_WORKER_UP,
 	MESSAGE_WORKER_DOWN,
@@ -40,15 +40,15 @@ enum message_type {
 };
 
 struct message_load {
-	char path[1024];  /* for messages and the header; the file itself comes as a descriptor */
+	char path[1024]; /* for messages and the header; the file itself comes as a descriptor */
 	char instance[64], model[128];
 	uint32_t generation;
 	uint32_t backing; /* enum segment_backing */
-	uint32_t huge;    /* enum segment_huge */
-	uint32_t io;      /* enum io_backend */
-	uint32_t group;   /* gid of the segments, (uint32_t)-1: unchanged */
+	uint32_t huge;	  /* enum segment_huge */
+	uint32_t io;	  /* enum io_backend */
+	uint32_t group;	  /* gid of the segments, (uint32_t)-1: unchanged */
 	uint32_t n_nodes;
-	uint16_t node[64];     /* a copy on each, the first is filled from the file */
+	uint16_t node[64]; /* a copy on each, the first is filled from the file */
 };
 
 struct message_progress {
@@ -67,10 +67,10 @@ struct message_segment {
 struct message_work {
 	uint32_t worker; /* index, unique among live workers */
 	uint32_t node;
-	struct idset cpus; /* one compute thread on each */
-	uint32_t spin;     /* 0: oversubscribed, threads wait in the kernel at once */
-	uint32_t cpu_level;      /* enum cpu_level */
-	uint32_t numerics;       /* enum numerics */
+	struct idset cpus;	 /* one compute thread on each */
+	uint32_t spin;		 /* 0: oversubscribed, threads wait in the kernel at once */
+	uint32_t cpu_level;	 /* enum cpu_level */
+	uint32_t numerics;	 /* enum numerics */
 	uint32_t context_tokens; /* at most the model's */
 	uint32_t prefill_chunk;
 	uint32_t max_running;
@@ -87,7 +87,7 @@ struct message_serve {
 	uint64_t max_request_bytes, client_buffer_bytes;
 	uint32_t max_queue; /* calls in flight or waiting, all workers */
 	uint32_t has_tcp;
-	struct idset cpus;  /* where the front runs; empty: anywhere */
+	struct idset cpus; /* where the front runs; empty: anywhere */
 	uint64_t uid, gid;
 };
 
@@ -104,9 +104,9 @@ struct message_worker_down {
 };
 
 struct message_state {
-	uint32_t loading; /* models still being loaded */
-	uint32_t failed;  /* models that could not be loaded */
-	char text[256];   /* for /health: what is being waited for, or what failed */
+	uint32_t loading;	   /* models still being loaded */
+	uint32_t failed;	   /* models that could not be loaded */
+	char text[256];		   /* for /health: what is being waited for, or what failed */
 	uint64_t weight_bytes[64]; /* per node, for /metrics: [i] of nodes[i] */
 	uint32_t n_nodes;
 	uint16_t node[64];
@@ -114,7 +114,7 @@ struct message_state {
 };
 
 struct message_front_ready { /* the front's MESSAGE_READY; a worker's has no payload */
-	uint32_t io; /* enum io_backend in use, never IO_AUTO */
+	uint32_t io;	     /* enum io_backend in use, never IO_AUTO */
 };
 
 struct message_failed {

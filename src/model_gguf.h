@@ -10,8 +10,8 @@
 struct model_plan {
 	const struct family *family; /* static */
 	struct image_config config;  /* checked by the family */
-	/* One for each tensor of the file and in its order: tensors[i] is packed from gguf.tensors[i]. Offsets and bytes
-	 * are image_plan's to fill. [n_tensors] owned */
+	/* One for each tensor of the file and in its order: tensors[i] is packed from gguf.tensors[i]. Offsets and
+	 * bytes are image_plan's to fill. [n_tensors] owned */
 	struct image_tensor *tensors;
 	uint32_t n_tensors;
 	struct tokenizer_source tokenizer; /* its arrays are owned by the plan, their bytes are views into the header */

@@ -9,7 +9,7 @@
 enum { PLAN_WORKERS_MAX = 256, PLAN_COPIES_MAX = 64 };
 
 struct plan_worker {
-	unsigned node;      /* its CPUs' node */
+	unsigned node;	    /* its CPUs' node */
 	unsigned copy_node; /* the node whose copy it reads: its own, or the nearest with memory */
 	struct idset cpus;  /* one compute thread on each */
 };

@@ -3,9 +3,9 @@
 #ifndef WEIGHTD_ROLES_H
 #define WEIGHTD_ROLES_H
 
-int loader_main(void);   /* one model load: file -> segments */
-int worker_main(void);   /* calls over one copy of one model */
-int front_main(void);    /* clients */
+int loader_main(void);	 /* one model load: file -> segments */
+int worker_main(void);	 /* calls over one copy of one model */
+int front_main(void);	 /* clients */
 int verifier_main(void); /* placement of published segments, on request */
 
 #endif

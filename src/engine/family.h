@@ -19,7 +19,7 @@ enum {
 };
 
 struct family_tensor {
-	uint32_t role;  /* enum image_role */
+	uint32_t role;	/* enum image_role */
 	uint32_t layer; /* 0 for the model's own */
 	bool per_layer;
 	bool vector; /* rows = 1 */
@@ -35,8 +35,8 @@ struct family {
 	 * architecture ("block_count", static) and `err` says what was found and what is allowed. */
 	int (*check)(const struct image_config *config, const char **key, struct err *err);
 
-	/* For a checked config: the number of tensors, at most FAMILY_MAX_TENSORS; the one with an index below that; and
-	 * the index of a role in a layer, -1 where the model has none. */
+	/* For a checked config: the number of tensors, at most FAMILY_MAX_TENSORS; the one with an index below that;
+	 * and the index of a role in a layer, -1 where the model has none. */
 	uint32_t (*n_tensors)(const struct image_config *config);
 	void (*tensor)(const struct image_config *config, uint32_t index, struct family_tensor *out);
 	int (*find)(const struct image_config *config, uint32_t role, uint32_t layer);

@@ -1,6 +1,6 @@
 /* The model image: everything a worker needs of a model, packed and position independent, so that attaching is mapping
- * and checking. The loader writes it into a segment behind the segment's header page (shm/layout.h); the engine reads it
- * there. Offsets count from the image's first byte and are multiples of 64.
+ * and checking. The loader writes it into a segment behind the segment's header page (shm/layout.h); the engine reads
+ * it there. Offsets count from the image's first byte and are multiples of 64.
  *
  *   image_header | image_tensor[n_tensors] | packed matrices and float32 vectors ... | tokenizer table | chat template
  */
@@ -37,25 +37,25 @@ struct image_config {
 };
 static_assert(sizeof(struct image_config) == 64, "image_config is part of the segment layout");
 
-enum image_role { /* written to segments: never renumber */
-	IMAGE_TOKEN_EMBD = 1, /* matrix [vocab][dim] */
-	IMAGE_OUTPUT_NORM,    /* vector [dim] */
-	IMAGE_OUTPUT,         /* matrix [vocab][dim], absent when tied */
-	IMAGE_ATTN_NORM,      /* vector [dim], per layer, as all below */
-	IMAGE_ATTN_Q,         /* matrix [n_heads * head_dim][dim] */
-	IMAGE_ATTN_K,         /* matrix [n_kv_heads * head_dim][dim] */
-	IMAGE_ATTN_V,         /* matrix [n_kv_heads * head_dim][dim] */
-	IMAGE_ATTN_OUTPUT,    /* matrix [dim][n_heads * head_dim] */
-	IMAGE_FFN_NORM,       /* vector [dim] */
-	IMAGE_FFN_GATE,       /* matrix [ffn_dim][dim] */
-	IMAGE_FFN_UP,         /* matrix [ffn_dim][dim] */
-	IMAGE_FFN_DOWN,       /* matrix [dim][ffn_dim] */
+enum image_role {			/* written to segments: never renumber */
+		  IMAGE_TOKEN_EMBD = 1, /* matrix [vocab][dim] */
+		  IMAGE_OUTPUT_NORM,	/* vector [dim] */
+		  IMAGE_OUTPUT,		/* matrix [vocab][dim], absent when tied */
+		  IMAGE_ATTN_NORM,	/* vector [dim], per layer, as all below */
+		  IMAGE_ATTN_Q,		/* matrix [n_heads * head_dim][dim] */
+		  IMAGE_ATTN_K,		/* matrix [n_kv_heads * head_dim][dim] */
+		  IMAGE_ATTN_V,		/* matrix [n_kv_heads * head_dim][dim] */
+		  IMAGE_ATTN_OUTPUT,	/* matrix [dim][n_heads * head_dim] */
+		  IMAGE_FFN_NORM,	/* vector [dim] */
+		  IMAGE_FFN_GATE,	/* matrix [ffn_dim][dim] */
+		  IMAGE_FFN_UP,		/* matrix [ffn_dim][dim] */
+		  IMAGE_FFN_DOWN,	/* matrix [dim][ffn_dim] */
 };
 
 struct image_tensor {
-	uint32_t role;   /* enum image_role */
-	uint32_t layer;  /* 0 for the model's own tensors */
-	uint32_t kind;   /* enum pack_kind; vectors are PACK_F32 with vector = 1 */
+	uint32_t role;	 /* enum image_role */
+	uint32_t layer;	 /* 0 for the model's own tensors */
+	uint32_t kind;	 /* enum pack_kind; vectors are PACK_F32 with vector = 1 */
 	uint32_t vector; /* 1: plain float32 [cols], rows = 1 */
 	uint32_t rows;
 	uint32_t cols;
@@ -76,8 +76,8 @@ struct image_header {
 };
 static_assert(sizeof(struct image_header) == 128, "image_header is part of the segment layout");
 
-/* Lays out `tensors` [n] (role, layer, kind, vector, rows, cols set by the caller): fills offset and bytes of each, in the
- * given order, and the header. Returns 0, -EOVERFLOW. */
+/* Lays out `tensors` [n] (role, layer, kind, vector, rows, cols set by the caller): fills offset and bytes of each, in
+ * the given order, and the header. Returns 0, -EOVERFLOW. */
 int image_plan(const struct image_config *config, struct image_tensor *tensors, uint32_t n, uint64_t tokenizer_bytes,
 	       uint64_t template_bytes, struct image_header *out, struct err *err);
 

@@ -29,10 +29,10 @@ struct tokenizer_string {
 
 /* What a model file says of its tokenizer; all pointers borrowed for the call. */
 struct tokenizer_source {
-	const char *model;                     /* "gpt2" */
-	const char *pre;                       /* "smollm" */
+	const char *model;		       /* "gpt2" */
+	const char *pre;		       /* "smollm" */
 	const struct tokenizer_string *tokens; /* [n_tokens], in the file's byte-to-unicode spelling */
-	const int32_t *types;                  /* [n_tokens] enum token_type, or NULL: all normal */
+	const int32_t *types;		       /* [n_tokens] enum token_type, or NULL: all normal */
 	uint32_t n_tokens;
 	const struct tokenizer_string *merges; /* [n_merges] "left right" */
 	uint32_t n_merges;
@@ -61,10 +61,10 @@ void token_list_fini(struct token_list *list);
 
 /* Appends the tokens of `text` [n_bytes], any bytes. `add_special`: the model's BOS/EOS rules. `parse_special`: control
  * tokens spelled in the text become their ids (leftmost, then longest); user-defined tokens always do. Malformed UTF-8
- * goes through byte tokens. Many vocabularies lack some bytes: in well-formed text such a byte is left out, as llama.cpp
- * does; a malformed one becomes U+FFFD. Time is near linear in n_bytes for any input. -ENOMEM; -E2BIG past `max_tokens`
- * appended or 512 MiB of text; -EIO: the pre-tokenizer ran into its limits, which no text makes it do. On failure the list
- * is as before. */
+ * goes through byte tokens. Many vocabularies lack some bytes: in well-formed text such a byte is left out, as
+ * llama.cpp does; a malformed one becomes U+FFFD. Time is near linear in n_bytes for any input. -ENOMEM; -E2BIG past
+ * `max_tokens` appended or 512 MiB of text; -EIO: the pre-tokenizer ran into its limits, which no text makes it do. On
+ * failure the list is as before. */
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
 		     bool parse_special, size_t max_tokens, struct token_list *out, struct err *err);
 
@@ -78,9 +78,9 @@ bool tokenizer_is_end(const struct tokenizer *tokenizer, uint32_t id);
  * Returns view, valid until detach; *n_bytes may be 0. An id out of range gives 0 bytes. */
 const char *tokenizer_piece(const struct tokenizer *tokenizer, uint32_t id, bool special, uint32_t *n_bytes);
 
-/* Streams text without ever splitting a UTF-8 sequence: bytes of an unfinished sequence are held back (3 at most). Bytes
- * that can't become valid UTF-8 come out as U+FFFD, one per maximal ill-formed part (Unicode 16, section 3.9, table 3-8),
- * so what comes out is always valid UTF-8. */
+/* Streams text without ever splitting a UTF-8 sequence: bytes of an unfinished sequence are held back (3 at most).
+ * Bytes that can't become valid UTF-8 come out as U+FFFD, one per maximal ill-formed part (Unicode 16, section 3.9,
+ * table 3-8), so what comes out is always valid UTF-8. */
 struct utf8_stream {
 	char held[4];
 	uint32_t n_held;

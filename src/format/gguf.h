@@ -14,12 +14,29 @@
 #include "src/err.h"
 
 enum gguf_value_type {
-	GGUF_UINT8, GGUF_INT8, GGUF_UINT16, GGUF_INT16, GGUF_UINT32, GGUF_INT32, GGUF_FLOAT32, GGUF_BOOL, GGUF_STRING,
-	GGUF_ARRAY, GGUF_UINT64, GGUF_INT64, GGUF_FLOAT64,
+	GGUF_UINT8,
+	GGUF_INT8,
+	GGUF_UINT16,
+	GGUF_INT16,
+	GGUF_UINT32,
+	GGUF_INT32,
+	GGUF_FLOAT32,
+	GGUF_BOOL,
+	GGUF_STRING,
+	GGUF_ARRAY,
+	GGUF_UINT64,
+	GGUF_INT64,
+	GGUF_FLOAT64,
 };
 
-enum gguf_tensor_type { GGUF_TENSOR_F32 = 0, GGUF_TENSOR_F16 = 1, GGUF_TENSOR_Q4_0 = 2, GGUF_TENSOR_Q4_1 = 3,
-			GGUF_TENSOR_Q8_0 = 8, GGUF_TENSOR_BF16 = 30 };
+enum gguf_tensor_type {
+	GGUF_TENSOR_F32 = 0,
+	GGUF_TENSOR_F16 = 1,
+	GGUF_TENSOR_Q4_0 = 2,
+	GGUF_TENSOR_Q4_1 = 3,
+	GGUF_TENSOR_Q8_0 = 8,
+	GGUF_TENSOR_BF16 = 30
+};
 
 enum {
 	GGUF_MAX_DIMS = 4,
@@ -40,7 +57,7 @@ struct gguf_string {
 struct gguf_value {
 	enum gguf_value_type type; /* of the value, or of an array's elements when is_array */
 	bool is_array;
-	uint64_t n;       /* elements; 1 for scalars */
+	uint64_t n;	  /* elements; 1 for scalars */
 	uint64_t offset;  /* of the value in the file, for messages */
 	const void *data; /* view: the raw little-endian elements (unaligned); strings: length-prefixed, checked */
 };
@@ -55,14 +72,14 @@ struct gguf_tensor {
 	uint32_t type; /* one of enum gguf_tensor_type, checked */
 	uint32_t n_dims;
 	uint64_t dim[GGUF_MAX_DIMS]; /* dim[0] is the fastest: the row length; the rest are 1 */
-	uint64_t offset;             /* in the file */
+	uint64_t offset;	     /* in the file */
 	uint64_t bytes;
 };
 
 struct gguf {
 	uint32_t version;
 	uint64_t alignment;
-	uint64_t data_offset; /* where tensor data begins: header length rounded up */
+	uint64_t data_offset;	 /* where tensor data begins: header length rounded up */
 	struct gguf_pair *pairs; /* [n_pairs] owned, in order of their keys' bytes */
 	uint64_t n_pairs;
 	struct gguf_tensor *tensors; /* [n_tensors] owned, in file order of data (checked not to overlap) */
@@ -77,7 +94,8 @@ int gguf_parse(const void *bytes, uint64_t n_bytes, uint64_t file_bytes, struct 
 	       struct err *err);
 void gguf_fini(struct gguf *gguf);
 
-/* A string of the file as messages show it: cut, and with '?' for every byte that isn't printable ASCII. Returns `out`. */
+/* A string of the file as messages show it: cut, and with '?' for every byte that isn't printable ASCII. Returns `out`.
+ */
 const char *gguf_quote(const struct gguf_string *string, char out[GGUF_QUOTE_BYTES]);
 
 /* "Q4_1"; "?" for a number that is no tensor type. Also names types that gguf_parse refuses. */

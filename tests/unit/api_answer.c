@@ -254,7 +254,7 @@ START_TEST(a_chat_as_events)
 	       "\"finish_reason\":null}],\"usage\":null}\n\n" CHUNK
 	       "{\"index\":0,\"delta\":{\"content\":\"hi\"},\"logprobs\":null,\"finish_reason\":null}],\"usage\":null}"
 	       "\n\n" CHUNK "{\"index\":0,\"delta\":{\"content\":\"!\"},\"logprobs\":null,\"finish_reason\":null}],"
-			    "\"usage\":null}\n\n" CHUNK
+	       "\"usage\":null}\n\n" CHUNK
 	       "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":null}\n\n" CHUNK
 	       "],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2,\"total_tokens\":5}}\n\n"
 	       "data: [DONE]\n\n");

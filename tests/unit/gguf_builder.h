@@ -36,7 +36,8 @@ void builder_u32(struct gguf_builder *b, const char *key, uint32_t value);
 void builder_f32(struct gguf_builder *b, const char *key, float value);
 void builder_string(struct gguf_builder *b, const char *key, const char *value);
 /* Any scalar: `value` [width] raw. */
-void builder_scalar(struct gguf_builder *b, const char *key, enum gguf_value_type type, const void *value, unsigned width);
+void builder_scalar(struct gguf_builder *b, const char *key, enum gguf_value_type type, const void *value,
+		    unsigned width);
 /* An array's head; the elements follow with builder_raw or builder_element. */
 void builder_array(struct gguf_builder *b, const char *key, enum gguf_value_type type, uint64_t n);
 void builder_element(struct gguf_builder *b, const char *string);

@@ -1,5 +1,5 @@
-/* One row of a tensor in its file form as float32, written from the format's description and from nothing else: what the
- * loader's packing and the kernels' unpacking are held against. */
+/* One row of a tensor in its file form as float32, written from the format's description and from nothing else: what
+ * the loader's packing and the kernels' unpacking are held against. */
 #ifndef WEIGHTD_TESTS_GGUF_DECODE_H
 #define WEIGHTD_TESTS_GGUF_DECODE_H
 

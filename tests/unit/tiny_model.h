@@ -1,5 +1,5 @@
-/* A small llama model with random weights, made in memory without a file, and a whole engine over it: what scheduler and
- * forward tests run on. */
+/* A small llama model with random weights, made in memory without a file, and a whole engine over it: what scheduler
+ * and forward tests run on. */
 #ifndef WEIGHTD_TESTS_TINY_MODEL_H
 #define WEIGHTD_TESTS_TINY_MODEL_H
 
