@@ -23,10 +23,15 @@ static int become(uint64_t uid, uint64_t gid, struct err *err)
 	return 0;
 }
 
-static int drop_capabilities(struct err *err)
+/* What no program executed from here may ever have again. Before the user changes, which takes the right to do it. */
+static void empty_bounding_set(void)
 {
 	for (unsigned long c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; c++)
-		prctl(PR_CAPBSET_DROP, c, 0, 0, 0); /* EPERM without CAP_SETPCAP: then there is nothing to drop */
+		prctl(PR_CAPBSET_DROP, c, 0, 0, 0); /* EPERM without CAP_SETPCAP: no_new_privs then has to do */
+}
+
+static int drop_capabilities(struct err *err)
+{
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
 	struct __user_cap_data_struct none[2] = {{0}};
 	if (syscall(SYS_capset, &header, none))
@@ -39,6 +44,7 @@ static int drop_capabilities(struct err *err)
 int privilege_drop(uint64_t uid, uint64_t gid, struct err *err)
 {
 	pid_t parent = getppid();
+	empty_bounding_set();
 	int rc = become(uid, gid, err);
 	if (!rc)
 		rc = drop_capabilities(err);

@@ -1,6 +1,8 @@
 """Processes die and come back; the parent stays and memory goes away with it."""
 
 import os
+import pathlib
+import pwd
 import signal
 import time
 
@@ -97,4 +99,19 @@ def test_a_small_dev_shm_leads_to_a_memfd_that_is_said(start, tiny):
     copy = daemon.status()["models"][0]["copies"][0]
     assert copy["backing"] == "memfd" and copy["segment"] == "" and copy["placement"] == "verified"
     assert "/dev/shm is too small" in daemon.log()
+    daemon.http.post("/v1/completions", {"prompt": "a", "max_tokens": 2}).ok()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become someone else")
+@pytest.mark.parametrize("user", ["", "nobody"])
+def test_children_have_no_privilege_left(start, tiny, user):
+    daemon = start({"tiny": tiny}, {"user": user} if user else {})
+    children = daemon.worker_pids() + [daemon.status()["front"]["pid"]]
+    uid = str(pwd.getpwnam(user or "root").pw_uid)
+    for pid in children:
+        fields = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+        assert fields["Uid"].split() == [uid] * 4
+        assert fields["NoNewPrivs"].strip() == "1"
+        for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+            assert int(fields[name], 16) == 0, name
     daemon.http.post("/v1/completions", {"prompt": "a", "max_tokens": 2}).ok()
