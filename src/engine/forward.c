@@ -1,8 +1,10 @@
 /* The forward pass of the llama family (RMSNorm, rotary positions, grouped-query attention, SwiGLU).
  *
- * Every compute thread runs the same function from top to bottom; a step whose output others read ends at a barrier.
- * Within a step the threads divide outputs (block rows, panels, heads, rows), never sums, so how many there are cannot
- * be seen in a result.
+ * Every compute thread runs the same function from top to bottom. Steps that work row by row (norm, residual, gate, and
+ * staging an operand) give a thread the same rows each time, so they follow each other freely; a step whose output
+ * other threads read ends at a barrier: staging, the products, storing keys and values, attention. Within a step the
+ * threads divide outputs (block rows, panels, heads, rows), never sums, so how many there are cannot be seen in a
+ * result.
  *
  *   x      [rows][dim]    residual stream            h      normed x, attention's output, gate * up: what a product
  * reads q k v  [rows][...]    one layer's projections    gate up [rows][ffn_dim]
@@ -215,7 +217,6 @@ static void norm(struct forward *f, unsigned thread, const float *weight)
 	for (uint32_t r = begin; r < end; r++)
 		f->setup.kernels->rms_norm(f->h + (size_t)r * c->dim, f->x + (size_t)r * c->dim, weight, c->dim,
 					   c->norm_eps);
-	barrier(f);
 }
 
 /* Angles of each row's position: theta_i = position * base^(-2i / rope_dim). In double: at position 8191 a float32
@@ -243,7 +244,6 @@ static void embed(struct forward *f, unsigned thread)
 	for (uint32_t r = begin; r < end; r++)
 		f->setup.kernels->expand_row(&m->token_embd, f->batch.rows[r].token, f->x + (size_t)r * m->config.dim);
 	angles(f, thread);
-	barrier(f);
 }
 
 /* Stores one row's rotated key and its value in their page. */
@@ -320,7 +320,6 @@ static void add_residual(struct forward *f, unsigned thread, const float *y)
 	share(f, f->batch.n_rows, thread, &begin, &end);
 	for (uint32_t r = begin; r < end; r++)
 		f->setup.kernels->add(f->x + (size_t)r * dim, y + (size_t)r * dim, dim);
-	barrier(f);
 }
 
 static void gate_up(struct forward *f, unsigned thread)
@@ -329,7 +328,6 @@ static void gate_up(struct forward *f, unsigned thread)
 	share(f, f->batch.n_rows, thread, &begin, &end);
 	for (uint32_t r = begin; r < end; r++)
 		f->setup.kernels->swiglu(f->gate + (size_t)r * n, f->gate + (size_t)r * n, f->up + (size_t)r * n, n);
-	barrier(f);
 }
 
 /* --- the pass --------------------------------------------------------------------------------- */
@@ -395,7 +393,6 @@ static void head_pass(void *arg, unsigned thread)
 	for (uint32_t i = begin; i < end; i++)
 		f->setup.kernels->rms_norm(f->picked + (size_t)i * dim, f->x + (size_t)f->logit_rows[i] * dim,
 					   m->output_norm, dim, m->config.norm_eps);
-	barrier(f);
 	struct operand picked = stage(f, thread, f->picked, f->n_logits, dim);
 	product(f, thread, &m->head, picked, f->logits);
 }
