@@ -28,7 +28,7 @@ enum {
 
 struct worker {
 	struct message_work order;
-	struct idset cpu_of_thread[64]; /* thread i runs on this one CPU */
+	uint16_t cpu_of_thread[IDSET_MAX]; /* thread i runs on this one CPU */
 	unsigned n_threads;
 	struct segment_view segment;
 	struct channel channel;
@@ -69,15 +69,16 @@ static int receive_order(struct worker *w, int *segment_fd, struct err *err)
 static int start_thread(void *arg, unsigned thread)
 {
 	struct worker *w = arg;
-	return bind_thread(&w->cpu_of_thread[thread], NULL);
+	struct idset cpu;
+	idset_clear(&cpu);
+	idset_add(&cpu, w->cpu_of_thread[thread]);
+	return bind_thread(&cpu, NULL);
 }
 
 static int start_team(struct worker *w, struct err *err)
 {
-	const unsigned max = sizeof w->cpu_of_thread / sizeof *w->cpu_of_thread;
-	for (int cpu = idset_first(&w->order.cpus); cpu >= 0 && w->n_threads < max;
-	     cpu = idset_next(&w->order.cpus, cpu))
-		idset_add(&w->cpu_of_thread[w->n_threads++], (unsigned)cpu);
+	for (int cpu = idset_first(&w->order.cpus); cpu >= 0; cpu = idset_next(&w->order.cpus, cpu))
+		w->cpu_of_thread[w->n_threads++] = (uint16_t)cpu;
 	if (!w->n_threads)
 		return err_set(err, -EINVAL, "the order names no CPU");
 	return team_new(w->n_threads, (int)w->order.spin, start_thread, w, &w->team, err);
