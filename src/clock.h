@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#define CLOCK_MS_NS 1000000ull /* nanoseconds in a millisecond */
+
 static inline uint64_t clock_now_ns(void)
 {
 	struct timespec t;

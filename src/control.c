@@ -66,7 +66,7 @@ unsigned control_poll_fds(struct control *c, struct pollfd *out)
 	out[0] = (struct pollfd){.fd = c->listener, .events = POLLIN};
 	for (unsigned i = 0; i < CONTROL_CLIENTS_MAX; i++) {
 		struct control_client *client = &c->clients[i];
-		if (client->fd >= 0 && now - client->since_ns > PATIENCE_MS * 1000000ull) {
+		if (client->fd >= 0 && now - client->since_ns > PATIENCE_MS * CLOCK_MS_NS) {
 			if (client->waits_for_check) { /* the check takes too long: say what is known */
 				client->since_ns = now;
 				client->waits_for_check = false;

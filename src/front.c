@@ -18,7 +18,7 @@
 #include "src/privilege.h"
 #include "src/roles.h"
 
-#define MS 1000000ull /* nanoseconds */
+#define MS CLOCK_MS_NS
 
 enum {
 	RING_ENTRIES = 1024,

@@ -14,15 +14,16 @@
 enum { MESSAGE_FD = 3, MESSAGE_MAX_BYTES = 8192, MESSAGE_MAX_FDS = 8 };
 
 enum message_type {
-	/* parent -> loader: load_order, [model file]. loader -> parent: load_progress*, segment_made [read-only fd]*,
-	 * then exit 0; or load_failed, exit 1. */
+	/* parent -> loader: message_load, [model file]. loader -> parent: message_progress*, message_segment [read-only
+	 * fd]*, then exit 0; or load_failed, exit 1. */
 	MESSAGE_LOAD = 1,
 	MESSAGE_PROGRESS,
 	MESSAGE_SEGMENT,
-	/* parent -> worker: worker_order, [segment, channel memory, to_worker, to_front]. worker -> parent: ready. */
+	/* parent -> worker: message_work, [segment, channel memory, to_worker, to_front]. worker -> parent: ready. */
 	MESSAGE_WORK,
-	/* parent -> front: front_order, [unix listener, tcp listener or nothing]; then worker_up [channel x3] and
-	 * worker_down as workers come and go, and state. front -> parent: ready. */
+	/* parent -> front: message_serve, [unix listener, tcp listener or nothing]; then worker_up [channel x3] and
+	 * worker_down as workers come and go, and state. front -> parent: front_ready; worker_down for a worker that
+	 * broke the protocol. */
 	MESSAGE_SERVE,
 	MESSAGE_WORKER_UP,
 	MESSAGE_WORKER_DOWN,
@@ -32,9 +33,9 @@ enum message_type {
 	MESSAGE_CHANNEL,
 	/* parent -> any child: finish your calls, then exit 0. */
 	MESSAGE_DRAIN,
-	/* any child -> parent: failed { text }: why it is about to exit. */
+	/* any child -> parent: message_failed: why it is about to exit. */
 	MESSAGE_FAILED,
-	/* parent -> verifier: verify_order [segments]. verifier -> parent: verified*, exit 0. */
+	/* parent -> verifier: message_verify, [segments]. verifier -> parent: verified*, exit 0. */
 	MESSAGE_VERIFY,
 	MESSAGE_VERIFIED,
 };
@@ -74,7 +75,6 @@ struct message_work {
 	uint32_t context_tokens; /* at most the model's */
 	uint32_t prefill_chunk;
 	uint32_t max_running;
-	uint32_t max_waiting;
 	uint32_t lock_memory; /* 1: try to mlock the weights */
 	uint64_t kv_bytes;    /* cap of the KV pool */
 	uint64_t uid, gid;    /* to become; (uint64_t)-1: stay */

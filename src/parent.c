@@ -20,7 +20,7 @@
 #include "src/parent_internal.h"
 #include "src/privilege.h"
 
-#define MS 1000000ull
+#define MS CLOCK_MS_NS
 enum {
 	SAMPLE_MS = 200,  /* memory of the processes */
 	DRAIN_MS = 35000, /* an orderly stop takes this long at most */
@@ -47,6 +47,12 @@ const char *parent_state(const struct parent *parent)
 		if (parent->models[i].state == MODEL_FAILED)
 			return "failed";
 	return all_ready(parent) ? "ready" : "loading";
+}
+
+uint64_t parent_context(const struct parent *parent, const struct parent_model *model)
+{
+	uint64_t own = model->copies[0].segment.context, limit = parent->config.context_tokens;
+	return limit && limit < own ? limit : own;
 }
 
 void parent_announce(struct parent *parent)
@@ -193,7 +199,7 @@ static void hear_signals(struct parent *parent)
 	}
 }
 
-/* Memory of working processes, often; of idle ones it does not change. */
+/* Often enough that the peak of a call of a second is seen. */
 static void sample(struct parent *parent, uint64_t now)
 {
 	if (now - parent->sampled_ns < SAMPLE_MS * MS)
@@ -311,6 +317,23 @@ static void raise_memlock(void)
 	setrlimit(RLIMIT_MEMLOCK, &limit);
 }
 
+/* Decided once and before anything is loaded: a worker that can't compute as told would only die again and again. */
+static int choose_level(struct parent *parent, struct err *err)
+{
+	const struct config *c = &parent->config;
+	enum cpu_level best = kernels_detect();
+	parent->cpu_level = c->cpu_level == UINT32_MAX ? best : (enum cpu_level)c->cpu_level;
+	parent->numerics = c->numerics == UINT32_MAX ? kernels_numerics(parent->cpu_level) : (enum numerics)c->numerics;
+	if (kernels_get(parent->cpu_level, parent->numerics))
+		return 0;
+	const char *level = cpu_level_name(parent->cpu_level);
+	if (parent->cpu_level > best)
+		return err_set(err, -ENOTSUP, "cpu_level = %s: this CPU offers %s at most", level,
+			       cpu_level_name(best));
+	return err_set(err, -ENOTSUP, "numerics = %s is not served by cpu_level %s: leave numerics at auto",
+		       parent->numerics == NUMERICS_BF16 ? "bf16" : "f32", level);
+}
+
 static int start(struct parent *parent, struct err *err)
 {
 	const struct config *c = &parent->config;
@@ -321,7 +344,9 @@ static int start(struct parent *parent, struct err *err)
 			return rc;
 	}
 	setenv("OMP_NUM_THREADS", "1", 1); /* oneDNN's OpenMP must add no threads to ours; read when a worker starts */
-	int rc = topology_load(NULL, &parent->topology, err);
+	int rc = choose_level(parent, err);
+	if (!rc)
+		rc = topology_load(NULL, &parent->topology, err);
 	if (!rc)
 		rc = plan_make(parent->topology, c, &parent->plan, err);
 	if (!rc)

@@ -10,6 +10,7 @@
 #include "shm/channel.h"
 #include "src/child.h"
 #include "src/config.h"
+#include "src/kernel/kernel.h"
 #include "src/memory.h"
 #include "src/message.h"
 #include "src/plan.h"
@@ -42,7 +43,6 @@ struct parent_worker {
 	struct channel_fds channel;
 	struct channel view; /* the parent's mapping, for the counters */
 	bool ready;
-	bool was_ready; /* some process of this slot was */
 	uint32_t restarts;
 	uint32_t failures;   /* in a row, without having served for a while */
 	uint64_t restart_ns; /* when to start it again; 0: not planned */
@@ -55,7 +55,9 @@ struct parent {
 	struct topology *topology;
 	struct plan plan;
 	uint64_t started_ns;
-	uint64_t uid, gid; /* of the children; UINT64_MAX: as the parent */
+	uint64_t uid, gid;	  /* of the children; UINT64_MAX: as the parent */
+	enum cpu_level cpu_level; /* of all workers */
+	enum numerics numerics;
 
 	int lock_fd, signal_fd, unix_fd, tcp_fd;
 	bool owns_socket; /* we made the Unix socket's file */
@@ -89,6 +91,9 @@ int parent_run(const struct config *config);
 
 /* "ready", "loading", "failed" or "stopping", for status and systemd. */
 const char *parent_state(const struct parent *parent);
+
+/* Positions that calls of a loaded model may have: its own context, or context_tokens where that is less. */
+uint64_t parent_context(const struct parent *parent, const struct parent_model *model);
 
 /* Begins an orderly stop; a second call ends everything at once. */
 void parent_stop(struct parent *parent);

@@ -7,10 +7,9 @@
 #include <unistd.h>
 
 #include "src/clock.h"
-#include "src/kernel/kernel.h"
 #include "src/log.h"
 
-#define MS 1000000ull
+#define MS CLOCK_MS_NS
 enum {
 	BACKOFF_FIRST_MS = 100, /* before the second start in a row; the first is at once */
 	BACKOFF_MAX_MS = 10000,
@@ -35,9 +34,7 @@ static void introduce(struct parent *parent, const struct parent_worker *worker)
 	up.node = worker->plan.node;
 	snprintf(up.model, sizeof up.model, "%s", model->config->name);
 	up.created = model->created;
-	uint64_t context = model->copies[0].segment.context;
-	uint64_t limit = parent->config.context_tokens;
-	up.context_tokens = (uint32_t)(limit && limit < context ? limit : context);
+	up.context_tokens = (uint32_t)parent_context(parent, model);
 	int fds[3] = {worker->channel.memory, worker->channel.to_worker, worker->channel.to_front};
 	int rc = message_send(parent->front.fd, MESSAGE_WORKER_UP, &up, sizeof up, fds, 3);
 	if (rc)
@@ -204,12 +201,11 @@ static int order_work(struct parent *parent, const struct parent_worker *worker)
 	order.node = worker->plan.copy_node;
 	order.cpus = worker->plan.cpus;
 	order.spin = !parent->plan.oversubscribed && parent->config.n_models == 1; /* else CPUs are shared */
-	order.cpu_level = c->cpu_level == UINT32_MAX ? (uint32_t)kernels_detect() : c->cpu_level;
-	order.numerics = c->numerics == UINT32_MAX ? (uint32_t)kernels_numerics(order.cpu_level) : c->numerics;
+	order.cpu_level = parent->cpu_level;
+	order.numerics = parent->numerics;
 	order.context_tokens = c->context_tokens;
 	order.prefill_chunk = c->prefill_chunk;
 	order.max_running = c->max_running;
-	order.max_waiting = c->max_queue;
 	order.lock_memory = c->lock_memory;
 	order.kv_bytes = c->kv_bytes ? c->kv_bytes : auto_kv_bytes(parent, worker);
 	order.uid = parent->uid;
@@ -278,7 +274,7 @@ void worker_message(struct parent *parent, struct parent_worker *worker, struct 
 	const struct message_failed *failed;
 	switch (message->type) {
 	case MESSAGE_READY:
-		worker->ready = worker->was_ready = true;
+		worker->ready = true;
 		log_info("worker %u is ready: pid %d, node %u", (unsigned)(worker - parent->workers),
 			 (int)worker->child.pid, worker->plan.node);
 		parent->models[worker->model].served = true;

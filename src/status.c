@@ -10,7 +10,7 @@
 #include "src/kernel/kernel.h"
 #include "src/parent.h"
 
-#define MS 1000000ull
+#define MS CLOCK_MS_NS
 
 typedef yyjson_mut_doc *doc;
 typedef yyjson_mut_val *val;
@@ -66,9 +66,6 @@ static void add_copy(doc d, val copies, const struct parent_copy *copy)
 static void add_model(doc d, val models, const struct parent *parent, const struct parent_model *model)
 {
 	static const char *const state[] = {"waiting", "loading", "ready", "failed"};
-	const struct config *config = &parent->config;
-	uint32_t level = config->cpu_level == UINT32_MAX ? (uint32_t)kernels_detect() : config->cpu_level;
-	uint32_t numerics = config->numerics == UINT32_MAX ? (uint32_t)kernels_numerics(level) : config->numerics;
 	val m = yyjson_mut_arr_add_obj(d, models);
 	add_str(d, m, "name", model->config->name);
 	add_str(d, m, "path", model->config->path);
@@ -79,8 +76,8 @@ static void add_model(doc d, val models, const struct parent *parent, const stru
 		add_uint(d, m, "loaded_bytes", model->done_bytes);
 		add_uint(d, m, "file_bytes", model->total_bytes);
 	}
-	add_str(d, m, "cpu_level", cpu_level_name(level));
-	add_str(d, m, "numerics", numerics == NUMERICS_BF16 ? "bf16" : "f32");
+	add_str(d, m, "cpu_level", cpu_level_name(parent->cpu_level));
+	add_str(d, m, "numerics", parent->numerics == NUMERICS_BF16 ? "bf16" : "f32");
 	if (model->n_copies) {
 		const struct message_segment *first = &model->copies[0].segment;
 		char architecture[sizeof first->architecture + 1];
@@ -88,8 +85,7 @@ static void add_model(doc d, val models, const struct parent *parent, const stru
 			 first->architecture);
 		add_str(d, m, "architecture", architecture);
 		add_uint(d, m, "generation", 1);
-		uint64_t limit = config->context_tokens;
-		add_uint(d, m, "context_tokens", limit && limit < first->context ? limit : first->context);
+		add_uint(d, m, "context_tokens", parent_context(parent, model));
 		add_str(d, m, "backing", first->name[0] ? "shm" : "memfd");
 		add_str(d, m, "restart", "reload");
 		add_digest(d, m, first->report.digest);

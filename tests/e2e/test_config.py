@@ -73,3 +73,15 @@ def test_without_a_model_it_says_what_to_do(tmp_path):
     )
     result = run("--config", path)
     assert result.returncode == 1 and "weightctl pull" in result.stderr
+
+
+def test_a_level_that_cannot_compute_as_told_is_refused_before_anything_is_loaded(tmp_path):
+    path = tmp_path / "weightd.conf"
+    path.write_text(
+        f"[weightd]\ninstance = testlevel\nsocket = {tmp_path}/s\ncontrol_socket = {tmp_path}/c\n"
+        f"cpu_level = avx2\nnumerics = bf16\n[model m]\npath = {tmp_path}/m.gguf\n"
+    )
+    result = run("--config", path)
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
+    assert "avx2" in result.stderr and ("numerics = bf16" in result.stderr or "this CPU offers" in result.stderr)
+    assert not (tmp_path / "s").exists()
