@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/engine/utf8.h"
+
 void api_json_fini(struct api_json *json)
 {
 	free(json->bytes);
@@ -72,37 +74,6 @@ void api_json_format(struct api_json *json, const char *format, ...)
 		api_json_raw(json, text, (size_t)n);
 }
 
-/* How many bytes from `s` on belong together: 1..4 for a well-formed sequence, or minus the length of a maximal
- * ill-formed part. The second byte's range depends on the first (no overlong forms, surrogates or values past
- * U+10FFFF). */
-static int utf8_part(const unsigned char *s, size_t n)
-{
-	unsigned char lead = s[0], low = 0x80, high = 0xBF;
-	int length;
-	if (lead < 0x80)
-		return 1;
-	if (lead >= 0xC2 && lead <= 0xDF) {
-		length = 2;
-	} else if (lead >= 0xE0 && lead <= 0xEF) {
-		length = 3;
-		low = lead == 0xE0 ? 0xA0 : 0x80;
-		high = lead == 0xED ? 0x9F : 0xBF;
-	} else if (lead >= 0xF0 && lead <= 0xF4) {
-		length = 4;
-		low = lead == 0xF0 ? 0x90 : 0x80;
-		high = lead == 0xF4 ? 0x8F : 0xBF;
-	} else {
-		return -1;
-	}
-	for (int i = 1; i < length; i++) {
-		if ((size_t)i == n || s[i] < low || s[i] > high)
-			return -i;
-		low = 0x80;
-		high = 0xBF;
-	}
-	return length;
-}
-
 /* The escape of one ASCII character, or NULL when it stands for itself. */
 static const char *escape(unsigned char c, char out[8])
 {
@@ -129,18 +100,21 @@ void api_json_string(struct api_json *json, const char *bytes, size_t n_bytes)
 {
 	if (n_bytes == 0) /* perhaps of no buffer at all */
 		bytes = "";
-	const unsigned char *s = (const unsigned char *)bytes;
 	size_t plain = 0; /* start of the bytes that stand for themselves and are not written yet */
 	api_json_raw(json, "\"", 1);
 	for (size_t i = 0; i < n_bytes;) {
 		char code[8];
-		int part = utf8_part(s + i, n_bytes - i);
-		const char *instead = part < 0 ? "\xEF\xBF\xBD" : part == 1 ? escape(s[i], code) : NULL;
+		size_t length;
+		const char *instead = NULL;
+		if (utf8_step(bytes + i, n_bytes - i, &length) != UTF8_CHARACTER)
+			instead = "\xEF\xBF\xBD";
+		else if (length == 1)
+			instead = escape((unsigned char)bytes[i], code);
 		if (instead) {
 			api_json_raw(json, bytes + plain, i - plain);
 			api_json_text(json, instead);
 		}
-		i += (size_t)(part < 0 ? -part : part);
+		i += length;
 		if (instead)
 			plain = i;
 	}
@@ -150,12 +124,9 @@ void api_json_string(struct api_json *json, const char *bytes, size_t n_bytes)
 
 size_t api_json_code_points(const char *bytes, size_t n_bytes)
 {
-	const unsigned char *s = (const unsigned char *)bytes;
-	size_t n = 0;
-	for (size_t i = 0; i < n_bytes; n++) {
-		int part = utf8_part(s + i, n_bytes - i);
-		i += (size_t)(part < 0 ? -part : part);
-	}
+	size_t n = 0, length;
+	for (size_t i = 0; i < n_bytes; i += length, n++)
+		utf8_step(bytes + i, n_bytes - i, &length);
 	return n;
 }
 
