@@ -24,6 +24,7 @@ struct forward {
 	struct forward_setup setup;
 	uint32_t q_dim, kv_dim, max_cols;
 	uint64_t n_products;
+	double frequency[128]; /* [rope_dim / 2] base^(-2i / rope_dim); the family bounds head_dim by 256 */
 
 	void *scratch; /* in the arena; NULL at rest */
 	size_t scratch_bytes;
@@ -109,6 +110,9 @@ int forward_new(const struct forward_setup *setup, struct forward **out, struct 
 	f->q_dim = c->n_heads * c->head_dim;
 	f->kv_dim = c->n_kv_heads * c->head_dim;
 	f->max_cols = max_u32(max_u32(c->dim, f->q_dim), c->ffn_dim);
+	assert(c->rope_dim / 2 <= sizeof f->frequency / sizeof *f->frequency);
+	for (uint32_t i = 0; i < c->rope_dim; i += 2)
+		f->frequency[i / 2] = pow(c->rope_base, -(double)i / c->rope_dim);
 	f->gemm_bytes = (gemm_scratch_bytes(setup->gemm) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 	f->thread_bytes = f->gemm_bytes + 2 * (size_t)kv_pages_for(setup->max_context) * sizeof(void *);
 	f->thread_bytes = (f->thread_bytes + 4095) & ~(size_t)4095;
@@ -125,8 +129,18 @@ void forward_free(struct forward *f)
 	free(f);
 }
 
+static void release_hardware(void *arg, unsigned thread)
+{
+	const struct forward *f = arg;
+	(void)thread;
+	gemm_release_thread(f->setup.gemm);
+}
+
 void forward_rest(struct forward *f)
 {
+	if (!f->scratch)
+		return;
+	team_run(f->setup.team, release_hardware, f); /* AMX tiles are state of each thread */
 	arena_release(f->setup.arena, f->scratch, f->scratch_bytes);
 	f->scratch = NULL;
 }
@@ -219,7 +233,7 @@ static void norm(struct forward *f, unsigned thread, const float *weight)
 					   c->norm_eps);
 }
 
-/* Angles of each row's position: theta_i = position * base^(-2i / rope_dim). In double: at position 8191 a float32
+/* Angles of each row's position: theta_i = position * frequency_i. In double: at position 8191 a float32
  * angle is already off by 5e-4. */
 static void angles(struct forward *f, unsigned thread)
 {
@@ -229,7 +243,7 @@ static void angles(struct forward *f, unsigned thread)
 	for (uint32_t r = begin; r < end; r++) {
 		float *out = f->cos_sin + (size_t)r * c->rope_dim;
 		for (uint32_t i = 0; i < c->rope_dim; i += 2) {
-			double theta = f->batch.rows[r].position * pow(c->rope_base, -(double)i / c->rope_dim);
+			double theta = f->batch.rows[r].position * f->frequency[i / 2];
 			out[i] = (float)cos(theta);
 			out[i + 1] = (float)sin(theta);
 		}
