@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/api/stream.h"
+#include "tests/unit/suite.h"
 
 static struct api_request request;
 static struct api_answer answer;
@@ -423,9 +424,5 @@ int main(void)
 	tcase_add_test(tests, token_records_with_wrong_lengths_are_refused);
 	tcase_add_test(tests, other_records_with_wrong_values_are_refused);
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

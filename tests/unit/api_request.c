@@ -6,6 +6,7 @@
 
 #include "src/api/document.h"
 #include "src/api/fields.h"
+#include "tests/unit/suite.h"
 
 /* Endpoints and the smallest body each accepts, without the closing brace. */
 static const char *base_of(enum api_endpoint endpoint)
@@ -422,9 +423,5 @@ int main(void)
 	tcase_add_test(tests, defaults_are_openais);
 	tcase_add_test(tests, messages_reach_the_template);
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 
 #include "src/engine/kv.h"
 #include "src/kernel/kernel.h"
+#include "tests/unit/suite.h"
 
 /* Resident pages of a range, by mincore: what the kernel holds, not what a counter says. */
 static size_t resident(const void *base, size_t bytes)
@@ -134,9 +135,5 @@ int main(void)
 	tcase_add_test(tc, every_other_of_many_spans_can_be_given_back);
 	tcase_add_test(tc, kv_promises_are_kept_and_refused);
 	suite_add_tcase(suite, tc);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 #include "numa/bind.h"
 #include "numa/topology.h"
 #include "tests/unit/refuse.h"
+#include "tests/unit/suite.h"
 
 static unsigned a_node_with_memory(void)
 {
@@ -138,9 +139,5 @@ int main(void)
 	tcase_add_loop_test(tests, a_refused_read_back_is_passed_on, 0, 2);
 	Suite *suite = suite_create("numa/bind");
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "numa/cgroup.h"
 #include "tests/numa/tree.h"
+#include "tests/unit/suite.h"
 
 static const struct {
 	const char *tree;
@@ -52,9 +53,5 @@ int main(void)
 	tcase_add_test(tests, a_kernel_without_control_groups_limits_nothing);
 	Suite *suite = suite_create("numa/cgroup");
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

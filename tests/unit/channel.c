@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "src/err.h"
+#include "tests/unit/suite.h"
 
 struct pair {
 	struct channel_fds fds;
@@ -491,9 +492,5 @@ int main(void)
 	tcase_add_test(tcase, the_memory_cannot_be_cut_or_exchanged);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? 0 : 1;
+	return suite_run(suite);
 }

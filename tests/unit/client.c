@@ -14,6 +14,7 @@
 #include "src/ctl/interrupt.h"
 #include "src/ctl/sse.h"
 #include "src/ctl/table.h"
+#include "tests/unit/suite.h"
 
 static char directory[64], path[128];
 static pid_t server;
@@ -304,9 +305,5 @@ int main(void)
 	tcase_add_test(tests, tables_align_and_defuse_control_characters);
 	tcase_add_test(tests, quantities_are_for_people);
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -11,6 +11,7 @@
 #include "shm/segment.h"
 #include "src/config.h"
 #include "src/config_keys.h"
+#include "tests/unit/suite.h"
 
 static char directory[64], file[128];
 
@@ -453,9 +454,5 @@ int main(void)
 	tcase_add_test(tests, the_installed_sample_is_the_key_list);
 	tcase_add_test(tests, the_manual_has_every_key_with_default_bounds_and_help);
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

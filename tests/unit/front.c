@@ -8,6 +8,7 @@
 
 #include "src/clock.h"
 #include "tests/unit/front_rig.h"
+#include "tests/unit/suite.h"
 
 static const enum io_backend backends[] = {IO_URING, IO_EPOLL};
 enum { N_BACKENDS = sizeof backends / sizeof *backends };
@@ -289,9 +290,5 @@ int main(void)
 	tcase_add_loop_test(tests, errors_name_what_is_wrong, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, health_tells_loading_ok_stalled_and_failed, 0, N_BACKENDS);
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

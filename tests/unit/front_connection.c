@@ -13,6 +13,7 @@
 #include "src/clock.h"
 #include "src/err.h"
 #include "tests/unit/connection_rig.h"
+#include "tests/unit/suite.h"
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
@@ -462,9 +463,5 @@ int main(void)
 	}
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? 0 : 1;
+	return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 
 #include "src/clock.h"
 #include "tests/unit/front_rig.h"
+#include "tests/unit/suite.h"
 
 static const enum io_backend backends[] = {IO_URING, IO_EPOLL};
 enum { N_BACKENDS = sizeof backends / sizeof *backends };
@@ -317,9 +318,5 @@ int main(void)
 	tcase_add_loop_test(tests, draining_finishes_what_runs_and_takes_nothing_new, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, without_its_parent_the_front_ends_at_once_whatever_it_does, 0, N_BACKENDS);
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "tests/unit/gguf_builder.h"
+#include "tests/unit/suite.h"
 
 /* A file with every value type, nested arrays, every supported tensor type and no more than 2 KiB of header. */
 static void build_everything(struct gguf_builder *b)
@@ -550,9 +551,5 @@ int main(void)
 	tcase_add_test(bad, believes_no_claim);
 	suite_add_tcase(suite, good);
 	suite_add_tcase(suite, bad);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/err.h"
+#include "tests/unit/suite.h"
 
 enum { MAX_BODY = 1000 };
 
@@ -424,9 +425,5 @@ int main(void)
 	tcase_add_test(tcase, midway_is_between_first_and_last_byte);
 	tcase_add_test(tcase, heads_and_chunks_are_formatted);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? 0 : 1;
+	return suite_run(suite);
 }

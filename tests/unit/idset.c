@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "numa/idset.h"
+#include "tests/unit/suite.h"
 
 START_TEST(members_come_and_go)
 {
@@ -153,9 +154,5 @@ int main(void)
 	tcase_add_test(tests, round_trip_of_random_sets);
 	Suite *suite = suite_create("numa/idset");
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

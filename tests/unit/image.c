@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/engine/family.h"
+#include "tests/unit/suite.h"
 
 enum { TOKENIZER_BYTES = 1000, TEMPLATE_BYTES = 77 };
 
@@ -350,9 +351,5 @@ int main(void)
 	tcase_add_test(tcase, plans_without_overflow);
 	tcase_add_test(tcase, names_tensors_as_files_do);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

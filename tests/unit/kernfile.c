@@ -8,6 +8,7 @@
 
 #include "numa/kernfile.h"
 #include "tests/numa/tree.h"
+#include "tests/unit/suite.h"
 
 START_TEST(a_file_is_read_whole)
 {
@@ -50,9 +51,5 @@ int main(void)
 	tcase_add_test(tests, what_cannot_be_read_is_an_error);
 	Suite *suite = suite_create("numa/kernfile");
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -13,6 +13,7 @@
 #include "src/engine/tokenizer.h"
 #include "tests/unit/gguf_builder.h"
 #include "tests/unit/load_fixture.h"
+#include "tests/unit/suite.h"
 
 enum { NARROW = 96, WIDE = 16384 /* some megabytes of data: more than what is read with the header */ };
 
@@ -217,9 +218,5 @@ int main(void)
 	tcase_add_test(tcase, is_the_same_every_time);
 	tcase_add_test(tcase, notices_a_file_changed_meanwhile);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -9,6 +9,7 @@
 #include "io/loop.h"
 #include "tests/unit/gguf_builder.h"
 #include "tests/unit/load_fixture.h"
+#include "tests/unit/suite.h"
 
 enum { FFN = 96, FLIPS = 3000 };
 
@@ -174,9 +175,5 @@ int main(void)
 	tcase_add_test(tcase, bits_flipped);
 	tcase_add_test(tcase, long_paths);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

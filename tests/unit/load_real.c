@@ -8,6 +8,7 @@
 
 #include "io/loop.h"
 #include "tests/unit/load_fixture.h"
+#include "tests/unit/suite.h"
 
 START_TEST(every_row_is_the_files)
 {
@@ -40,9 +41,5 @@ int main(void)
 	tcase_set_timeout(tcase, 600);
 	tcase_add_loop_test(tcase, every_row_is_the_files, 0, 2);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

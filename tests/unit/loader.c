@@ -12,6 +12,7 @@
 #include "src/roles.h"
 #include "tests/unit/gguf_builder.h"
 #include "tests/unit/load_fixture.h"
+#include "tests/unit/suite.h"
 
 struct loader {
 	pid_t pid;
@@ -150,9 +151,5 @@ int main(void)
 	tcase_add_test(tcase, says_why_it_failed);
 	tcase_add_test(tcase, ends_without_an_order);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

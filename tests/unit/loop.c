@@ -17,6 +17,7 @@
 
 #include "src/err.h"
 #include "tests/unit/refuse.h"
+#include "tests/unit/suite.h"
 
 static const enum io_backend backends[] = {IO_URING, IO_EPOLL};
 
@@ -496,9 +497,5 @@ int main(void)
 	tcase_add_loop_test(tcase, auto_is_io_uring_where_it_works, first, 1);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? 0 : 1;
+	return suite_run(suite);
 }

@@ -13,6 +13,7 @@
 
 #include "src/err.h"
 #include "tests/unit/refuse.h"
+#include "tests/unit/suite.h"
 
 static const enum io_backend backends[] = {IO_URING, IO_EPOLL};
 
@@ -267,9 +268,5 @@ int main(void)
 	tcase_add_loop_test(tcase, a_full_socket_takes_bytes_as_the_peer_reads, first, 2);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? 0 : 1;
+	return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/unit/gguf_builder.h"
+#include "tests/unit/suite.h"
 
 enum { FFN = 96 };
 
@@ -338,9 +339,5 @@ int main(void)
 	tcase_add_test(tcase, refuses_a_quantised_norm);
 	tcase_add_test(tcase, refuses_wrong_tokenizers);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/kernel/kernel.h"
+#include "tests/unit/suite.h"
 
 static uint64_t seed = 0x9e3779b97f4a7c15;
 
@@ -139,16 +140,11 @@ int main(void)
 {
 	Suite *suite = suite_create("pack");
 	TCase *tests = tcase_create("pack");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_loop_test(tests, a_packed_row_reads_back_as_the_file_says, 0, PACK_N_KINDS);
 	tcase_add_loop_test(tests, a_packed_matrix_is_no_larger_than_its_file_form, 0, PACK_N_KINDS);
 	tcase_add_test(tests, sizes_that_do_not_fit_are_zero);
 	tcase_add_test(tests, kinds_have_names);
 	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

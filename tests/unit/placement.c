@@ -12,6 +12,7 @@
 #include "numa/placement.h"
 #include "numa/topology.h"
 #include "tests/unit/refuse.h"
+#include "tests/unit/suite.h"
 
 enum { PAGES = 1000 };
 static size_t page_bytes;
@@ -172,9 +173,5 @@ int main(void)
 		printf("placement: one node here, a_planted_page_is_counted_and_repaired runs in the guest\n");
 	Suite *suite = suite_create("numa/placement");
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

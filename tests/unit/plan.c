@@ -6,6 +6,7 @@
 
 #include "src/plan.h"
 #include "tests/numa/tree.h"
+#include "tests/unit/suite.h"
 
 /* "0<0:0-1" is a worker on node 0 that reads node 0's copy with CPUs 0-1; then "io" and the front's CPUs. */
 static char *describe(const struct plan *plan)
@@ -126,9 +127,5 @@ int main(void)
 	tcase_add_loop_test(tc, any_plan_keeps_the_rules, 0, 5);
 	tcase_add_test(tc, io_cpus_outside_the_inherited_set_are_refused);
 	suite_add_tcase(suite, tc);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -1,6 +1,7 @@
 /* Reading a file once: every byte right, in views of every size, over every seam, through each backend; on a file
  * system with O_DIRECT and on one without. */
 #include "io/reader.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -232,9 +233,5 @@ int main(void)
 	tcase_add_loop_test(tcase, reports_a_file_that_shrank, 0, n);
 	tcase_add_loop_test(tcase, refuses_what_it_cannot_do, 0, n);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/engine/sampler.h"
+#include "tests/unit/suite.h"
 
 enum { N = 512 };
 static float logits[N];
@@ -217,9 +218,5 @@ int main(void)
 	tcase_add_test(tc, broken_logits_give_some_token);
 	tcase_add_test(tc, top_is_sorted_and_log_sum_exp_is_exact);
 	suite_add_tcase(suite, tc);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

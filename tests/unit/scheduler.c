@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/unit/tiny_model.h"
+#include "tests/unit/suite.h"
 
 static enum cpu_level level;
 static enum numerics numerics;
@@ -341,9 +342,5 @@ int main(int argc, char **argv)
 	tcase_add_test(tc, a_blocked_call_waits_and_holds_nobody_up);
 	tcase_add_test(tc, one_product_per_layer_and_matrix_for_all_rows);
 	suite_add_tcase(suite, tc);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -17,6 +17,7 @@
 #include "shm/segment.h"
 #include "src/privilege.h"
 #include "tests/unit/refuse.h"
+#include "tests/unit/suite.h"
 
 enum { PAYLOAD = (5 << 20) + 12345 };
 static char instance[32]; /* this process' own, so that test programs may run beside each other */
@@ -626,9 +627,5 @@ int main(void)
 	tcase_add_loop_test(tests, attach_and_detach_do_not_leak, SEGMENT_SHM, SEGMENT_MEMFD + 1);
 	Suite *suite = suite_create("shm/segment");
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

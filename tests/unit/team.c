@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "src/engine/team.h"
+#include "tests/unit/suite.h"
 
 enum { ROUNDS = 60, STEPS = 20, THREADS_MAX = 8 };
 
@@ -88,9 +89,5 @@ int main(void)
 	tcase_add_test(tc, a_thread_that_cannot_start_is_an_error);
 	tcase_add_test(tc, shares_cover_everything_once);
 	suite_add_tcase(suite, tc);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

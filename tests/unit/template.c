@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/engine/template.h"
+#include "tests/unit/suite.h"
 
 static struct err err;
 
@@ -318,9 +319,5 @@ int main(void)
 	suite_add_tcase(suite, language);
 	suite_add_tcase(suite, errors);
 	suite_add_tcase(suite, limits);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? 1 : 0;
+	return suite_run(suite);
 }

@@ -9,6 +9,7 @@
 
 #include "tests/unit/tokenizer_reference.h"
 #include "tests/unit/tokenizer_vocab.h"
+#include "tests/unit/suite.h"
 
 /* A vocabulary, its table and a tokenizer on it. */
 struct fixture {
@@ -573,9 +574,5 @@ int main(void)
 	tcase_add_loop_test(tcase, long_texts_take_linear_time, 0, 12);
 	Suite *suite = suite_create("tokenizer");
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

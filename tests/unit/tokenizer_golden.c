@@ -14,6 +14,7 @@
 #include "src/engine/tokenizer.h"
 #include "src/format/gguf.h"
 #include "tests/unit/tokenizer_vocab.h"
+#include "tests/unit/suite.h"
 
 static struct {
 	const char *model_path;
@@ -245,9 +246,5 @@ int main(void)
 	tcase_add_test(tcase, completions);
 	Suite *suite = suite_create("tokenizer_golden");
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 #include "src/engine/tokenizer.h"
 #include "src/engine/tokenizer_table.h"
 #include "tests/unit/tokenizer_vocab.h"
+#include "tests/unit/suite.h"
 
 static void make_vocab(struct vocab *vocab)
 {
@@ -376,9 +377,5 @@ int main(void)
 	tcase_add_test(tcase, misplaced);
 	Suite *suite = suite_create("tokenizer_hostile");
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 #include "numa/bind.h"
 #include "numa/topology.h"
 #include "tests/numa/tree.h"
+#include "tests/unit/suite.h"
 
 static const char *const machines[] = {"2n8c-ht", "4n-memless", "epyc-like", "cpuset-restricted", "1n-plain"};
 
@@ -184,9 +185,5 @@ int main(int argc, char **argv)
 	tcase_add_test(tests, nearest_copy_prefers_distance_then_the_lower_number);
 	Suite *suite = suite_create("numa/topology");
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/engine/tokenizer.h"
+#include "tests/unit/suite.h"
 
 /* Table 3-7: a range for each byte of a sequence. */
 static const struct row {
@@ -186,9 +187,5 @@ int main(void)
 	tcase_add_test(tcase, holds_back_only_what_can_still_become_a_character);
 	Suite *suite = suite_create("utf8_stream");
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 #include "numa/topology.h"
 #include "src/message.h"
 #include "src/roles.h"
+#include "tests/unit/suite.h"
 
 enum { PAYLOAD = 3 << 20 };
 static unsigned node;
@@ -145,9 +146,5 @@ int main(void)
 	tcase_add_test(tests, without_a_parent_it_ends);
 	Suite *suite = suite_create("src/verifier");
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

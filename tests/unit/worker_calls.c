@@ -6,6 +6,7 @@
 
 #include "src/worker_calls.h"
 #include "tests/unit/tiny_model.h"
+#include "tests/unit/suite.h"
 
 static struct tiny_model *tiny;
 
@@ -287,9 +288,5 @@ int main(void)
 	tcase_add_test(tc, cancelling_at_any_moment_ends_the_call_once);
 	tcase_add_test(tc, nonsense_is_a_protocol_error_and_never_worse);
 	suite_add_tcase(suite, tc);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }
