@@ -30,7 +30,12 @@ struct worker_counters {
 	uint64_t cancelled, failed;
 	uint64_t locked;	  /* 1: the weights are mlocked */
 	uint64_t weight_products; /* matrix products done, one per layer and matrix whatever the number of rows */
-	uint64_t spare[48];
+	uint64_t progress;	  /* grows with every layer of a pass, every call served and every idle wake-up */
+	uint64_t evicted;	  /* calls that gave their KV pages up to others and came back */
+	uint64_t replayed_tokens; /* tokens computed again for them */
+	uint64_t prefix_bytes;	  /* memory of the prefix cache now */
+	uint64_t prefix_tokens;	  /* prompt tokens not computed because the cache had them */
+	uint64_t spare[43];
 };
 
 struct channel_memory; /* the layout of the memfd, in channel.c */

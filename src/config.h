@@ -36,6 +36,7 @@ struct config {
 	uint64_t max_request_bytes;   /* 1M */
 	uint64_t client_buffer_bytes; /* 4M: answer bytes a slow client may leave unread before it is dropped */
 	uint32_t max_queue;	      /* 64 calls in flight or waiting, then 429 */
+	uint32_t hang_seconds;	      /* 8: a process with work and without progress for so long is replaced */
 	char user[64];		      /* of the children when started as root; "" stays, capabilities are dropped */
 	uint32_t log_level;	      /* error | warning | info | debug = 0..3 */
 	char model_dir[CONFIG_PATH];  /* where pulled models lie */
@@ -44,16 +45,19 @@ struct config {
 	uint32_t backing;	   /* enum segment_backing: shm | memfd */
 	uint32_t huge_pages;	   /* enum segment_huge: try | off | on */
 	bool lock_memory;	   /* yes */
+	bool keep_weights;	   /* no: named segments go with an orderly stop */
 	uint32_t workers_per_node; /* 1 */
 	uint32_t threads;	   /* per worker; 0: one per physical core */
 	struct idset io_cpus;	   /* empty: auto */
 	/* engine */
-	uint32_t cpu_level;	 /* UINT32_MAX: auto; enum cpu_level: ref | avx2 | avx512 */
-	uint32_t numerics;	 /* UINT32_MAX: auto; enum numerics: f32 | bf16 */
-	uint32_t context_tokens; /* 0: the model's */
-	uint64_t kv_bytes;	 /* 0: auto */
-	uint32_t prefill_chunk;	 /* 256 tokens */
-	uint32_t max_running;	 /* 32 calls per worker in one batch */
+	uint32_t cpu_level;	     /* UINT32_MAX: auto; enum cpu_level: ref | avx2 | avx512 */
+	uint32_t numerics;	     /* UINT32_MAX: auto; enum numerics: f32 | bf16 */
+	uint32_t context_tokens;     /* 0: the model's */
+	uint64_t kv_bytes;	     /* 0: auto */
+	uint64_t prefix_cache_bytes; /* 0: off */
+	uint32_t prefill_chunk;	     /* 256 tokens */
+	uint32_t prefill_share;	     /* 50 percent of a step while answers are being generated */
+	uint32_t max_running;	     /* 32 calls per worker in one batch */
 
 	struct config_model models[CONFIG_MODELS_MAX];
 	uint32_t n_models;

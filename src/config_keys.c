@@ -124,6 +124,9 @@ static const struct config_key server_keys[] = {
 		 "closed."},
 	{"max_queue", KEY_NUMBER, MEMBER(max_queue), .min = 1, .max = 65536, .fallback = "64",
 	 .help = "Calls running or waiting, over all workers; past it a request gets status 429 with Retry-After."},
+	{"hang_seconds", KEY_NUMBER, MEMBER(hang_seconds), .min = 2, .max = 3600, .fallback = "8",
+	 .help = "A worker that has calls, or a front, that makes no progress for so long is killed and replaced. Idle "
+		 "processes show progress by waking up."},
 	{"user", KEY_TEXT, MEMBER(user), .check = check_account, .allowed = "user name or empty", .fallback = "",
 	 .help = "User that the child processes become when the daemon is started by root. Empty: they stay, without "
 		 "capabilities."},
@@ -145,6 +148,10 @@ static const struct config_key placement_keys[] = {
 	 .help = "Whether the weights are collapsed into 2 MiB pages. on refuses to serve unless all of them were."},
 	{"lock_memory", KEY_BOOL, MEMBER(lock_memory), .fallback = "yes",
 	 .help = "Lock the weights into memory where the limit on locked memory allows; status tells."},
+	{"keep_weights", KEY_BOOL, MEMBER(keep_weights), .fallback = "no",
+	 .help = "After an orderly stop leave the shared memory objects for the next start, which adopts them after "
+		 "checking instead of reading the model. They take memory until then. After a crash they are always "
+		 "left."},
 	{"workers_per_node", KEY_NUMBER, MEMBER(workers_per_node), .min = 1, .max = 64, .fallback = "1",
 	 .help = "Worker processes for each model on each node with CPUs. One batches all its calls; more are seldom "
 		 "faster."},
@@ -172,8 +179,16 @@ static const struct config_key engine_keys[] = {
 	 .help = "Most memory of a worker for keys and values of its calls. It is taken as calls need it and given "
 		 "back when "
 		 "they end. auto: a share of the node's free memory."},
+	{"prefix_cache_bytes", KEY_SIZE, MEMBER(prefix_cache_bytes), .min = MIB, .max = 64 * TIB, .zero_word = "off",
+	 .fallback = "off",
+	 .help = "Most memory of a worker for keys and values of prompts that have ended, kept for later prompts that "
+		 "begin alike. Answers do not change by it, only the time to their first token, by which a client "
+		 "could learn how others' prompts begin."},
 	{"prefill_chunk", KEY_NUMBER, MEMBER(prefill_chunk), .min = 16, .max = 4096, .fallback = "256",
 	 .help = "Prompt tokens computed in one step while other calls wait for their next token."},
+	{"prefill_share", KEY_NUMBER, MEMBER(prefill_share), .min = 10, .max = 100, .fallback = "50",
+	 .help = "Percent of a step's time that prompts may take while answers are being generated: with 50 a running "
+		 "answer's next token comes at half its speed during long prompts. 100: chunks are always whole."},
 	{"max_running", KEY_NUMBER, MEMBER(max_running), .min = 1, .max = 32, .fallback = "32",
 	 .help = "Calls of a worker that generate together in one batch."},
 	{.name = NULL},

@@ -75,9 +75,11 @@ struct message_work {
 	uint32_t context_tokens; /* at most the model's */
 	uint32_t prefill_chunk;
 	uint32_t max_running;
-	uint32_t lock_memory; /* 1: try to mlock the weights */
-	uint64_t kv_bytes;    /* cap of the KV pool */
-	uint64_t uid, gid;    /* to become; (uint64_t)-1: stay */
+	uint32_t lock_memory;	     /* 1: try to mlock the weights */
+	uint32_t prefill_share;	     /* percent of a step that prompts may take while answers are generated */
+	uint64_t kv_bytes;	     /* cap of the KV pool */
+	uint64_t prefix_cache_bytes; /* 0: none */
+	uint64_t uid, gid;	     /* to become; (uint64_t)-1: stay */
 	char model[128];
 };
 
