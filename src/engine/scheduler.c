@@ -2,7 +2,8 @@
  *
  *   step:  admit            waiting calls whose pages can be promised
  *          decode_step      one row per decoding call -> logits -> pick -> report -> maybe finish
- *          prefill_step     the next chunk of prompt rows -> logits of the rows someone asked for -> report, first pick
+ *          prefill_step     the next prompt rows, as many as the caller allows -> logits of the rows someone asked for
+ *                           -> report, first pick
  *
  * Picking (penalties, sampling, log-probabilities) costs as much as a layer when many calls sample from a large
  * vocabulary, so rows are picked by all compute threads; events are reported by the calling thread in row order. */
@@ -297,7 +298,7 @@ static void begin(struct scheduler *s, struct generation *g)
 		finish(s, g, GENERATION_LENGTH);
 }
 
-static void admit(struct scheduler *s)
+void scheduler_admit(struct scheduler *s)
 {
 	while (s->waiting && s->n_running < s->setup.max_running) {
 		struct generation *g = s->waiting;
@@ -332,7 +333,7 @@ static bool run(struct scheduler *s, enum phase phase, uint32_t n_rows)
 	return false;
 }
 
-static void decode_step(struct scheduler *s)
+uint32_t scheduler_decode_step(struct scheduler *s)
 {
 	struct generation *of_row[DECODE_ROWS_MAX];
 	uint32_t n = 0;
@@ -349,12 +350,13 @@ static void decode_step(struct scheduler *s)
 		}
 	}
 	if (!n || !run(s, PHASE_DECODE, n))
-		return;
+		return 0;
 	for (uint32_t r = 0; r < n; r++) {
 		of_row[r]->kv.n_tokens++;
 		want_pick(s, of_row[r], r, -1, 0);
 	}
 	serve_picks(s);
+	return n;
 }
 
 /* The rows of one prompt in the chunk at hand: [first_row, first_row + n) hold positions kv.n_tokens - n and on. */
@@ -363,17 +365,17 @@ struct span {
 	uint32_t first_row, n;
 };
 
-static uint32_t fill_chunk(struct scheduler *s, struct span *spans, uint32_t *n_spans)
+static uint32_t fill_chunk(struct scheduler *s, uint32_t max_rows, struct span *spans, uint32_t *n_spans)
 {
 	uint32_t n_rows = 0;
 	*n_spans = 0;
-	for (uint32_t i = 0; i < s->n_running && n_rows < s->setup.prefill_chunk;) {
+	for (uint32_t i = 0; i < s->n_running && n_rows < max_rows;) {
 		struct generation *g = s->running[i];
 		if (g->state != GENERATION_PREFILL || g->blocked) {
 			i++;
 			continue;
 		}
-		uint32_t left = g->n_prompt - g->kv.n_tokens, room = s->setup.prefill_chunk - n_rows;
+		uint32_t left = g->n_prompt - g->kv.n_tokens, room = max_rows - n_rows;
 		uint32_t n = left < room ? left : room;
 		if (kv_extend(s->setup.kv, &g->kv, g->kv.n_tokens + n)) {
 			fail(s, g, "out of memory");
@@ -408,19 +410,21 @@ static bool ask_span(struct scheduler *s, const struct span *span)
 	return complete && !g->max_answer;
 }
 
-static void prefill_step(struct scheduler *s)
+uint32_t scheduler_prefill_step(struct scheduler *s, uint32_t max_rows)
 {
+	assert(max_rows >= 1 && max_rows <= s->setup.prefill_chunk);
 	struct span spans[DECODE_ROWS_MAX];
 	bool ends[DECODE_ROWS_MAX];
-	uint32_t n_spans, n_rows = fill_chunk(s, spans, &n_spans);
+	uint32_t n_spans, n_rows = fill_chunk(s, max_rows, spans, &n_spans);
 	if (!n_rows || !run(s, PHASE_PREFILL, n_rows))
-		return;
+		return 0;
 	for (uint32_t i = 0; i < n_spans; i++)
 		ends[i] = ask_span(s, &spans[i]);
 	serve_picks(s);
 	for (uint32_t i = 0; i < n_spans; i++)
 		if (ends[i]) /* it took no token, so nothing else has ended it */
 			finish(s, spans[i].generation, GENERATION_LENGTH);
+	return n_rows;
 }
 
 bool scheduler_can_run(const struct scheduler *s)
@@ -433,8 +437,8 @@ bool scheduler_can_run(const struct scheduler *s)
 
 bool scheduler_step(struct scheduler *s)
 {
-	admit(s);
-	decode_step(s);
-	prefill_step(s);
+	scheduler_admit(s);
+	scheduler_decode_step(s);
+	scheduler_prefill_step(s, s->setup.prefill_chunk);
 	return scheduler_can_run(s);
 }

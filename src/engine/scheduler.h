@@ -2,8 +2,9 @@
  *
  * Each step first gives every decoding call its next token, all of them in one pass, and then moves prompts on by one
  * chunk (first come, first served, several prompts in a chunk when they fit). A long prompt thus costs running streams
- * one chunk per token, and new calls start between two tokens of the old ones. A call is admitted when the KV pool can
- * promise all the pages it may ever need, so nothing that runs is ever stopped for want of memory.
+ * one chunk per token, whose size the caller sets as it goes, and new calls start between two tokens of the old ones. A
+ * call is admitted when the KV pool can promise all the pages it may ever need, so nothing that runs is ever stopped
+ * for want of memory.
  *
  * One thread calls these functions. No clock, no sockets: events go to the sink. */
 #ifndef WEIGHTD_ENGINE_SCHEDULER_H
@@ -25,7 +26,7 @@ struct scheduler_token {
 	uint32_t n_text;
 };
 
-/* Where events go. Called from within scheduler_step and scheduler_cancel; must not call back. */
+/* Where events go. Called from within a step or its parts and scheduler_cancel; must not call back. */
 struct scheduler_sink {
 	void *arg;
 	void (*token)(void *arg, struct generation *generation, const struct scheduler_token *token);
@@ -41,7 +42,7 @@ struct scheduler_setup {
 	struct kv *kv;
 	struct team *team;
 	struct scheduler_sink sink;
-	uint32_t prefill_chunk;	 /* tokens per step */
+	uint32_t prefill_chunk;	 /* prompt rows in a step at most */
 	uint32_t max_running;	 /* 1..DECODE_ROWS_MAX */
 	uint32_t context_tokens; /* prompt and answer together */
 };
@@ -67,7 +68,18 @@ void scheduler_cancel_all(struct scheduler *scheduler);
 /* A call by id, NULL: none. View. */
 struct generation *scheduler_find(struct scheduler *scheduler, uint64_t id);
 
-/* One step. Returns scheduler_can_run. */
+/* The parts of a step, in this order. A caller with a clock runs them itself and decides by what passes cost how many
+ * prompt rows the next one has; no answer depends on that. */
+
+/* Lets waiting calls in, as far as pages can be promised. */
+void scheduler_admit(struct scheduler *scheduler);
+/* The next token of every answer that can have one. Returns the number of rows run, 0: there was nothing to do, or the
+ * pass failed and its calls with it. */
+uint32_t scheduler_decode_step(struct scheduler *scheduler);
+/* The next prompt rows, 1..prefill_chunk at most. Returns the number of rows run. */
+uint32_t scheduler_prefill_step(struct scheduler *scheduler, uint32_t max_rows);
+
+/* All three, with a whole chunk of prompt rows. Returns scheduler_can_run. */
 bool scheduler_step(struct scheduler *scheduler);
 /* True while there is anything that could run now; false when idle or everything is blocked. */
 bool scheduler_can_run(const struct scheduler *scheduler);

@@ -153,6 +153,33 @@ START_TEST(threads_and_chunks_cannot_be_seen)
 }
 END_TEST
 
+/* What a pacing caller does: another number of prompt rows in every step, and prompts that pause altogether. */
+START_TEST(the_pace_cannot_be_seen)
+{
+	static struct room room;
+	memset(&room, 0, sizeof room);
+	struct tiny_setup setup = setup_of(&room);
+	struct tiny_engine e;
+	srand(200 + (unsigned)_i);
+	tiny_engine_init(&e, tiny, &setup);
+	for (unsigned i = 0; i < 20; i++)
+		scheduler_add(e.scheduler, make_call(i, i));
+	while (scheduler_n_running(e.scheduler) || scheduler_n_waiting(e.scheduler)) {
+		uint64_t prompts = scheduler_totals(e.scheduler)->prompt_tokens;
+		scheduler_admit(e.scheduler);
+		ck_assert_uint_le(scheduler_decode_step(e.scheduler), setup.max_running);
+		if (rand() % 3 == 0)
+			continue;
+		uint32_t max = 1 + (uint32_t)rand() % setup.prefill_chunk, n = scheduler_prefill_step(e.scheduler, max);
+		ck_assert_uint_le(n, max);
+		ck_assert_uint_eq(scheduler_totals(e.scheduler)->prompt_tokens - prompts, n);
+	}
+	for (unsigned i = 0; i < 20; i++)
+		same(&alone.call[i], &room.call[i], i);
+	tiny_engine_fini(&e);
+}
+END_TEST
+
 START_TEST(company_cannot_be_seen)
 {
 	static struct room room;
@@ -335,6 +362,7 @@ int main(int argc, char **argv)
 	tcase_add_unchecked_fixture(tc, set_up,
 				    tear_down); /* the calls alone: computed once, inherited by every test */
 	tcase_add_loop_test(tc, threads_and_chunks_cannot_be_seen, 0, 6);
+	tcase_add_loop_test(tc, the_pace_cannot_be_seen, 0, 3);
 	tcase_add_loop_test(tc, company_cannot_be_seen, 0, 9);
 	tcase_add_test(tc, cancelled_calls_leave_nothing_and_change_nobody);
 	tcase_add_test(tc, decode_agrees_with_prefill);
