@@ -1,19 +1,88 @@
 """Fixtures of the end-to-end tests. They need the built programs (WEIGHTD_BUILD) and the pulled default model; a missing
-one is an error, never a skip."""
+one is an error, never a skip.
 
+With --long the tests that count (seeds, clients, rounds) take their larger numbers. What such a test did it tells
+`record`; the table is printed at the end, and --result=FILE writes it down with machine, commit and outcome."""
+
+import datetime
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import weightd
 
 
+recorded = []  # (test, what, count, unit), in the order of the tests
+
+
+def pytest_addoption(parser):
+    parser.addoption("--long", action="store_true", help="larger numbers where a test counts seeds, clients or rounds")
+    parser.addoption("--result", metavar="FILE", help="write the table of what was counted to this file")
+
+
 def pytest_sessionstart(session):
     for program in (weightd.WEIGHTD, weightd.WEIGHTCTL):
         if not program.exists():
             pytest.exit(f"{program} is missing: build first, or set WEIGHTD_BUILD", returncode=2)
+
+
+def table():
+    widths = [max(len(str(row[column])) for row in recorded) for column in range(3)]
+    return [
+        f"{test:{widths[0]}}  {what:{widths[1]}}  {count:>{widths[2]}} {unit}" for test, what, count, unit in recorded
+    ]
+
+
+def line_of(command):
+    """The first line that a program says, or what kept it from saying any."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, cwd=weightd.TOP).stdout.partition("\n")[0]
+    except OSError as error:
+        return str(error)
+
+
+def processor():
+    """As lscpu has it, which reads the same file."""
+    text = Path("/proc/cpuinfo").read_text()
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+    return f"{len(names)} x {names[0]}" if names else "unknown"
+
+
+def pytest_terminal_summary(terminalreporter, exitstatus, config):
+    if not recorded:
+        return
+    counts = {outcome: len(terminalreporter.stats.get(outcome, [])) for outcome in ("passed", "failed", "error", "skipped")}
+    terminalreporter.section("what was counted")
+    for line in table():
+        terminalreporter.write_line(line)
+    if not config.getoption("result"):
+        return
+    lines = [
+        f"date     {datetime.date.today().isoformat()}",
+        f"commit   {line_of(['git', 'describe', '--always', '--dirty'])}",
+        f"machine  {processor()}, Linux {os.uname().release}",
+        f"counts   {'long' if config.getoption('long') else 'short'}",
+        f"outcome  {', '.join(f'{count} {outcome}' for outcome, count in counts.items() if count)}",
+        "",
+        *table(),
+    ]
+    Path(config.getoption("result")).write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="session")
+def amount(request):
+    """amount(short, long): how much of something this run does."""
+    return lambda short, long: long if request.config.getoption("long") else short
+
+
+@pytest.fixture
+def record(request):
+    """record(what, count, unit): a line of the table at the end."""
+    return lambda what, count, unit: recorded.append((request.node.name, what, count, unit))
 
 
 @pytest.fixture(scope="session")

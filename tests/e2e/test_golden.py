@@ -2,10 +2,9 @@
 
 The file has llama.cpp's own deviations from the exact pass, too; our bounds are half of them."""
 
-import pathlib
-import re
-
 import pytest
+
+import weightd
 
 
 def test_tokenize(http, golden):
@@ -109,8 +108,7 @@ def test_probabilities(http, golden, rows):
 
 
 def supported(level):
-    flags = set(re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)[1].split())
-    return {"avx2": {"avx2", "fma", "f16c"} <= flags, "ref": True}[level]
+    return {"avx2": {"avx2", "fma", "f16c"} <= weightd.cpu_flags(), "ref": True}[level]
 
 
 @pytest.mark.parametrize("level, n_cases", [("avx2", 4), ("ref", 1)])

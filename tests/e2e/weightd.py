@@ -29,6 +29,10 @@ def model_dir():
     return Path(cache) / "weightd/models"
 
 
+def cpu_flags():
+    return set(re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)[1].split())
+
+
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout=120):
         super().__init__("localhost", timeout=timeout)
