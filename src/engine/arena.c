@@ -109,3 +109,12 @@ void arena_release(struct arena *arena, void *span, size_t n_bytes)
 		remove_hole(arena, at + 1);
 	}
 }
+
+void arena_discard(void *part, size_t n_bytes)
+{
+	char *begin = part, *end = begin + n_bytes;
+	begin += -(uintptr_t)begin & (PAGE_BYTES - 1);
+	end -= (uintptr_t)end & (PAGE_BYTES - 1);
+	if (begin < end)
+		madvise(begin, (size_t)(end - begin), MADV_DONTNEED);
+}

@@ -32,4 +32,7 @@ void arena_fini(struct arena *arena);
 void *arena_alloc(struct arena *arena, size_t n_bytes);
 void arena_release(struct arena *arena, void *span, size_t n_bytes); /* takes NULL */
 
+/* Part of a span loses its memory, not its place: the whole pages in it read as zeros again. */
+void arena_discard(void *part, size_t n_bytes);
+
 #endif

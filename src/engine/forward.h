@@ -6,6 +6,8 @@
 #ifndef WEIGHTD_ENGINE_FORWARD_H
 #define WEIGHTD_ENGINE_FORWARD_H
 
+#include <stdbool.h>
+
 #include "src/engine/kv.h"
 #include "src/engine/model.h"
 #include "src/engine/sampler.h"
@@ -51,15 +53,32 @@ void forward_free(struct forward *forward);
  */
 int forward_run(struct forward *forward, const struct batch *batch);
 
-/* Logits of `n` (1..LOGIT_ROWS_MAX) rows of the last batch, by row number, in that batch's phase. Returns view
+/* The same in parts, so that passes of the other phase can run in between. forward_begin takes the batch, whose rows
+ * have to stay where they are; forward_advance runs one layer and returns whether there are more to run. One pass per
+ * phase. */
+int forward_begin(struct forward *forward, const struct batch *batch);
+bool forward_advance(struct forward *forward, enum phase phase);
+/* Takes a sequence's rows out of the pass that is under way (their `sequence` becomes NULL): its pages are not touched
+ * any more. Returns whether a pass is still under way: one that has lost all its rows is not. */
+bool forward_drop(struct forward *forward, enum phase phase, const struct kv_sequence *sequence);
+
+/* Logits of `n` (1..LOGIT_ROWS_MAX) rows of the batch that was run last, by row number, in that batch's
+ * phase. Returns view
  * [n][vocab] float32, valid until the next call of forward_*. */
 const float *forward_logits(struct forward *forward, const uint32_t *rows, uint32_t n);
 
-/* Room for sampling, [threads][vocab], in the batch scratch; valid like the logits. */
+/* Room for sampling, [threads][vocab], in the scratch; valid like the logits. */
 struct sampler_candidate *forward_candidates(struct forward *forward);
 
-/* Gives the batch scratch back to the kernel: for when nothing runs. */
+/* Gives back to the kernel what no pass has needed since the last forward_trim: rows of scratch beyond the widest pass,
+ * or all of it when there was none. For somebody with a clock to call now and then. */
+void forward_trim(struct forward *forward);
+/* Gives all scratch back. A pass that is under way is forgotten. */
 void forward_rest(struct forward *forward);
+
+/* *progress grows with every layer of every pass from now on (relaxed stores by the calling thread of forward_*, so
+ * that thread may write it, too). NULL: nothing is counted. */
+void forward_watch(struct forward *forward, uint64_t *progress);
 
 /* Products of an activation batch with a weight matrix so far: one per layer and matrix, whatever the number of rows.
  */

@@ -1,0 +1,63 @@
+#include "src/engine/lane.h"
+
+#include <assert.h>
+#include <errno.h>
+
+enum { ALIGN = 64 }; /* a cache line, and what the widest vector loads like */
+
+void lane_clear(struct lane *lane)
+{
+	lane->n_bytes = 0;
+	lane->n_arrays = 0;
+}
+
+void *lane_place_fixed(struct lane *lane, size_t n_bytes)
+{
+	void *at = lane->span ? lane->span + lane->n_bytes : NULL;
+	lane->n_bytes += (n_bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+	return at;
+}
+
+void *lane_place(struct lane *lane, uint32_t max_rows, size_t row_bytes)
+{
+	assert(lane->n_arrays < LANE_ARRAYS_MAX);
+	lane->arrays[lane->n_arrays++] = (struct lane_array){lane->n_bytes, row_bytes};
+	return lane_place_fixed(lane, max_rows * row_bytes);
+}
+
+int lane_wake(struct lane *lane, struct arena *arena)
+{
+	assert(!lane->span);
+	lane->span = arena_alloc(arena, lane->n_bytes);
+	return lane->span ? 0 : -ENOMEM;
+}
+
+void lane_release(struct lane *lane, struct arena *arena)
+{
+	arena_release(arena, lane->span, lane->n_bytes);
+	lane->span = NULL;
+	lane->written = lane->recent = 0;
+}
+
+void lane_use(struct lane *lane, uint32_t n_rows)
+{
+	if (n_rows > lane->recent)
+		lane->recent = n_rows;
+	if (n_rows > lane->written)
+		lane->written = n_rows;
+}
+
+void lane_trim(struct lane *lane, struct arena *arena, uint32_t busy)
+{
+	uint32_t keep = lane->recent > busy ? lane->recent : busy;
+	lane->recent = 0;
+	if (!keep) {
+		lane_release(lane, arena);
+		return;
+	}
+	for (uint32_t i = 0; i < lane->n_arrays && keep < lane->written; i++) {
+		const struct lane_array *a = &lane->arrays[i];
+		arena_discard(lane->span + a->offset + keep * a->row_bytes, (lane->written - keep) * a->row_bytes);
+	}
+	lane->written = keep;
+}
