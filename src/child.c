@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,8 +20,12 @@ const char *child_role_name(enum child_role role)
 }
 
 /* Between fork and exec: only calls that are safe there. */
-static void become_child(int socket, char *const argv[])
+static void become_child(int socket, char *const argv[], pid_t parent)
 {
+	/* Before anything that takes time, and it outlives the exec; privilege_drop renews it when a change of user has
+	 * cleared it. A parent that died before this line is seen by the line after. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) || getppid() != parent)
+		_exit(125);
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -54,9 +59,9 @@ int child_spawn(struct child *child, enum child_role role, const char *name, int
 			"--log-level",
 			level,
 			NULL}; /* execv takes them without const; it does not write */
-	pid_t pid = fork();
+	pid_t parent = getpid(), pid = fork();
 	if (pid == 0)
-		become_child(pair[1], argv);
+		become_child(pair[1], argv, parent);
 	int code = errno;
 	close(pair[1]);
 	if (pid < 0) {
@@ -64,6 +69,8 @@ int child_spawn(struct child *child, enum child_role role, const char *name, int
 		return err_set(err, -code, "fork: %s", strerror(code));
 	}
 	*child = (struct child){.role = role, .pid = pid, .fd = pair[0], .started_ns = clock_now_ns()};
+	snprintf(child->name, sizeof child->name, "%s", name);
+	watch_begin(&child->watch, 0, child->started_ns);
 	return 0;
 }
 
@@ -74,9 +81,11 @@ void child_hang_up(struct child *child)
 	child->fd = -1;
 }
 
-const char *child_describe(int wait_status, char *text, size_t size)
+const char *child_describe(const struct child *child, int wait_status, char *text, size_t size)
 {
-	if (WIFSIGNALED(wait_status))
+	if (child->hung)
+		snprintf(text, size, "killed: it made no progress");
+	else if (WIFSIGNALED(wait_status))
 		snprintf(text, size, "killed by signal %d (%s)", WTERMSIG(wait_status),
 			 strsignal(WTERMSIG(wait_status)));
 	else

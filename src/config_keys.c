@@ -125,8 +125,8 @@ static const struct config_key server_keys[] = {
 	{"max_queue", KEY_NUMBER, MEMBER(max_queue), .min = 1, .max = 65536, .fallback = "64",
 	 .help = "Calls running or waiting, over all workers; past it a request gets status 429 with Retry-After."},
 	{"hang_seconds", KEY_NUMBER, MEMBER(hang_seconds), .min = 2, .max = 3600, .fallback = "8",
-	 .help = "A worker that has calls, or a front, that makes no progress for so long is killed and replaced. Idle "
-		 "processes show progress by waking up."},
+	 .help = "A worker or front that makes no progress for so long is killed and replaced. Idle processes show "
+		 "progress by waking up."},
 	{"user", KEY_TEXT, MEMBER(user), .check = check_account, .allowed = "user name or empty", .fallback = "",
 	 .help = "User that the child processes become when the daemon is started by root. Empty: they stay, without "
 		 "capabilities."},

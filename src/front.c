@@ -149,7 +149,8 @@ static int obey(struct front *front, struct message *message)
 	} else if (message->type == MESSAGE_WORKER_DOWN && down) {
 		fleet_worker_down(front, down->worker);
 	} else if (message->type == MESSAGE_STATE && state &&
-		   state->n_nodes <= sizeof state->node / sizeof *state->node) {
+		   state->n_nodes <= sizeof state->node / sizeof *state->node &&
+		   state->n_models <= sizeof state->model / sizeof *state->model) {
 		front->state = *state;
 		front->has_state = true;
 	} else if (message->type == MESSAGE_DRAIN) {
@@ -186,6 +187,18 @@ static void on_control(struct loop_op *op, int result)
 	       1); /* without the parent there is nobody to restart workers; it is the one to start a new front */
 }
 
+/* --- pulse ------------------------------------------------------------------------------------ */
+
+/* Shows the parent that this loop turns, also when no client comes. */
+static void on_beat(struct loop_op *op, int result)
+{
+	struct front *front = (struct front *)((char *)op - offsetof(struct front, beat));
+	if (result < 0)
+		return;
+	pulse_beat(front->pulse, front->metrics.n_answered);
+	loop_timer(front->loop, op, PULSE_TURN_MS * MS);
+}
+
 /* --- start and stop --------------------------------------------------------------------------- */
 
 static int receive_order(struct front *front, struct err *err)
@@ -195,12 +208,16 @@ static int receive_order(struct front *front, struct err *err)
 	if (rc != 1)
 		return err_set(err, rc ? rc : -EPIPE, "no order from the parent");
 	const struct message_serve *order = message_payload(&message, sizeof *order, message.n_fds);
-	if (message.type != MESSAGE_SERVE || !order || message.n_fds != 1 + (order->has_tcp != 0))
+	if (message.type != MESSAGE_SERVE || !order || message.n_fds != 2u + (order->has_tcp != 0))
 		return err_set(err, -EPROTO, "the parent's first message (type %u) is not a front's order",
 			       message.type);
 	front->order = *order;
-	for (uint32_t i = 0; i < message.n_fds; i++)
+	for (uint32_t i = 1; i < message.n_fds; i++)
 		front->listener[front->n_listeners++].fd = message.fds[i];
+	rc = pulse_attach(message.fds[0], &front->pulse, err);
+	close(message.fds[0]);
+	if (rc)
+		return rc;
 	int flags = fcntl(MESSAGE_FD, F_GETFL);
 	if (flags < 0 || fcntl(MESSAGE_FD, F_SETFL, flags | O_NONBLOCK))
 		return err_set(err, -errno, "the parent's socket: %s", strerror(errno));
@@ -257,6 +274,8 @@ static int start(struct front *front, struct err *err)
 	connection_set_init(&front->connections, front->loop, &handler, &limits, front);
 	front->drain.done = on_drain;
 	front->control.done = on_control;
+	front->beat.done = on_beat;
+	loop_timer(front->loop, &front->beat, 0);
 	loop_poll(front->loop, &front->control, MESSAGE_FD);
 	start_listening(front);
 	log_info("listening, io %s", loop_backend(front->loop) == IO_URING ? "uring" : "epoll");
@@ -286,6 +305,7 @@ static void stop(struct front *front)
 	}
 	call_table_fini(&front->calls);
 	api_json_fini(&front->scratch);
+	pulse_detach(front->pulse);
 }
 
 int front_main(void)

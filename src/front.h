@@ -25,6 +25,7 @@
 #include "src/front/fleet.h"
 #include "src/front/metrics.h"
 #include "src/message.h"
+#include "src/pulse.h"
 
 enum { FRONT_LISTENERS_MAX = 2 };
 
@@ -42,6 +43,8 @@ struct front {
 	unsigned n_listeners;
 	struct loop_op control; /* messages of the parent */
 	struct loop_op drain;
+	struct loop_op beat;
+	struct pulse *pulse;	 /* owned mapping */
 	uint64_t drain_until_ns; /* 0: not draining */
 	int status;		 /* exit status once the loop has stopped */
 

@@ -21,9 +21,9 @@ enum message_type {
 	MESSAGE_SEGMENT,
 	/* parent -> worker: message_work, [segment, channel memory, to_worker, to_front]. worker -> parent: ready. */
 	MESSAGE_WORK,
-	/* parent -> front: message_serve, [unix listener, tcp listener or nothing]; then worker_up [channel x3] and
-	 * worker_down as workers come and go, and state. front -> parent: front_ready; worker_down for a worker that
-	 * broke the protocol. */
+	/* parent -> front: message_serve, [pulse, unix listener, tcp listener or nothing]; then worker_up [channel x3]
+	 * and worker_down as workers come and go, and state. front -> parent: front_ready; worker_down for a worker
+	 * that broke the protocol. */
 	MESSAGE_SERVE,
 	MESSAGE_WORKER_UP,
 	MESSAGE_WORKER_DOWN,
@@ -105,6 +105,20 @@ struct message_worker_down {
 	uint32_t worker;
 };
 
+/* How a configured model stands for clients. */
+enum model_standing {
+	STANDING_COMES, /* loading, or its first workers are starting */
+	STANDING_SERVED,
+	STANDING_FAILING, /* its workers die again and again without serving; they are tried again */
+	STANDING_FAILED,  /* could not be loaded */
+};
+
+struct message_model {
+	char name[128];
+	uint32_t standing; /* enum model_standing */
+	char why[256];	   /* it is failing or failed; else "" */
+};
+
 struct message_state {
 	uint32_t loading;	   /* models still being loaded */
 	uint32_t failed;	   /* models that could not be loaded */
@@ -113,6 +127,8 @@ struct message_state {
 	uint32_t n_nodes;
 	uint16_t node[64];
 	uint64_t worker_restarts;
+	uint32_t n_models; /* all that are configured */
+	struct message_model model[16];
 };
 
 struct message_front_ready { /* the front's MESSAGE_READY; a worker's has no payload */

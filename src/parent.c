@@ -10,7 +10,6 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "src/clock.h"
@@ -22,30 +21,41 @@
 
 #define MS CLOCK_MS_NS
 enum {
+	TURN_MS = 100,	  /* what is due at some time comes this late at most */
 	SAMPLE_MS = 200,  /* memory of the processes */
 	DRAIN_MS = 35000, /* an orderly stop takes this long at most */
 };
 
 /* --- states ----------------------------------------------------------------------------------- */
 
-static bool all_ready(const struct parent *parent)
+static bool loads(const struct parent *parent)
 {
 	for (uint32_t i = 0; i < parent->config.n_models; i++)
 		if (parent->models[i].state == MODEL_WAITING || parent->models[i].state == MODEL_LOADING)
-			return false;
+			return true;
+	return false;
+}
+
+static bool all_ready(const struct parent *parent)
+{
 	for (uint32_t i = 0; i < parent->n_workers; i++)
 		if (!parent->workers[i].ready)
 			return false;
-	return parent->front_ready;
+	return parent->front_ready && !loads(parent);
 }
 
 const char *parent_state(const struct parent *parent)
 {
+	enum model_standing worst = STANDING_COMES;
+	const char *why;
 	if (parent->stopping)
 		return "stopping";
-	for (uint32_t i = 0; i < parent->config.n_models; i++)
-		if (parent->models[i].state == MODEL_FAILED)
-			return "failed";
+	for (uint32_t i = 0; i < parent->config.n_models; i++) {
+		enum model_standing standing = model_standing(parent, i, &why);
+		worst = standing > worst ? standing : worst;
+	}
+	if (worst >= STANDING_FAILING)
+		return worst == STANDING_FAILED ? "failed" : "failing";
 	return all_ready(parent) ? "ready" : "loading";
 }
 
@@ -57,12 +67,28 @@ uint64_t parent_context(const struct parent *parent, const struct parent_model *
 
 void parent_announce(struct parent *parent)
 {
-	if (parent->announced || parent->stopping || !all_ready(parent))
+	uint32_t n_served = 0, n_ready = 0;
+	const char *why;
+	if (parent->announced || parent->stopping || !parent->front_ready || loads(parent))
 		return;
+	for (uint32_t i = 0; i < parent->n_workers; i++) {
+		if (!parent->workers[i].ready && !backoff_is_failing(&parent->workers[i].backoff))
+			return;
+		n_ready += parent->workers[i].ready;
+	}
+	for (uint32_t i = 0; i < parent->config.n_models; i++)
+		n_served += model_standing(parent, i, &why) == STANDING_SERVED;
+	/* What can be served is; only a start that leaves nothing to serve has failed. */
+	if (!n_served) {
+		log_error("no model can be served: %s", why);
+		parent->exit_status = 1;
+		parent_stop(parent);
+		return;
+	}
 	parent->announced = true;
-	log_info("ready: %u model%s, %u worker%s, %s", parent->config.n_models, parent->config.n_models == 1 ? "" : "s",
-		 parent->n_workers, parent->n_workers == 1 ? "" : "s", parent->config.socket);
-	sd_notifyf(0, "READY=1\nSTATUS=%u workers", parent->n_workers);
+	log_info("ready: %u of %u model%s, %u worker%s, %s", n_served, parent->config.n_models,
+		 parent->config.n_models == 1 ? "" : "s", n_ready, n_ready == 1 ? "" : "s", parent->config.socket);
+	notify_ready(parent);
 }
 
 static void signal_children(struct parent *parent, int signal)
@@ -86,7 +112,7 @@ void parent_stop(struct parent *parent)
 	parent->stopping = true;
 	parent->stop_deadline_ns = clock_now_ns() + DRAIN_MS * MS;
 	log_info("stopping");
-	sd_notify(0, "STOPPING=1");
+	notify_stopping();
 	if (parent->loader.pid)
 		kill(parent->loader.pid, SIGKILL);
 	if (parent->front.pid)
@@ -124,6 +150,7 @@ static void dispatch(struct parent *parent, struct child *child, struct message 
 {
 	switch (child->role) {
 	case CHILD_LOADER:
+		watch_begin(&child->watch, 0, clock_now_ns()); /* its progress is that it reports any */
 		models_loader_message(parent, message);
 		break;
 	case CHILD_FRONT:
@@ -241,12 +268,23 @@ static void collect(struct parent *parent, struct poll_set *set)
 		add_child(set, &parent->workers[i].child);
 }
 
+/* What is to be started again, or tried again, by now. */
+static void start_due(struct parent *parent, uint64_t now)
+{
+	if (parent->stopping)
+		return;
+	if (backoff_take(&parent->front_backoff, now))
+		front_start(parent);
+	workers_restart_due(parent, now);
+	models_load_next(parent);
+}
+
 static void run(struct parent *parent)
 {
 	static struct poll_set set; /* large; one thread */
 	while (!parent->stopping || children_left(parent)) {
 		collect(parent, &set);
-		if (poll(set.fds, set.n, SAMPLE_MS) < 0 && errno != EINTR) {
+		if (poll(set.fds, set.n, TURN_MS) < 0 && errno != EINTR) {
 			log_error("poll: %s", strerror(errno));
 			parent->exit_status = 1;
 			return;
@@ -259,8 +297,10 @@ static void run(struct parent *parent)
 			hear_signals(parent);
 		control_serve(parent->control, set.fds + 1, set.n_control);
 		uint64_t now = clock_now_ns();
-		workers_restart_due(parent, now);
+		start_due(parent, now);
+		parent_watch(parent, now);
 		sample(parent, now);
+		notify_turn(parent, now);
 		if (parent->stopping && !parent->front.pid && !parent->killing)
 			stop_workers(parent); /* also when there never was a front */
 		if (parent->stopping && now > parent->stop_deadline_ns && !parent->killing) {
@@ -378,6 +418,7 @@ static void finish(struct parent *parent)
 	for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
+	pulse_detach(parent->front_pulse);
 	topology_free(parent->topology);
 }
 
@@ -400,6 +441,7 @@ int parent_run(const struct config *config)
 		finish(&parent);
 		return 1;
 	}
+	notify_start(&parent);
 	front_start(&parent);
 	models_load_next(&parent);
 	run(&parent);

@@ -8,12 +8,14 @@
 
 #include "numa/topology.h"
 #include "shm/channel.h"
+#include "src/backoff.h"
 #include "src/child.h"
 #include "src/config.h"
 #include "src/kernel/kernel.h"
 #include "src/memory.h"
 #include "src/message.h"
 #include "src/plan.h"
+#include "src/pulse.h"
 
 enum { PARENT_COPIES_MAX = 64, PARENT_WORKERS_MAX = 256 };
 
@@ -32,6 +34,7 @@ struct parent_model {
 	bool served;			  /* some worker of it has been ready */
 	uint64_t created;		  /* Unix seconds */
 	uint64_t done_bytes, total_bytes; /* of loading */
+	struct backoff load;		  /* of loaders that were killed */
 	struct parent_copy copies[PARENT_COPIES_MAX];
 	uint32_t n_copies;
 };
@@ -42,12 +45,22 @@ struct parent_worker {
 	uint32_t model; /* index */
 	struct channel_fds channel;
 	struct channel view; /* the parent's mapping, for the counters */
-	bool ready;
+	bool ready, proven;  /* proven: the present process has served */
+	uint64_t ready_ns;
 	uint32_t restarts;
-	uint32_t failures;   /* in a row, without having served for a while */
-	uint64_t restart_ns; /* when to start it again; 0: not planned */
-	char fault[256];     /* what the last process said before it ended */
+	struct backoff backoff;
+	char fault[256];   /* what the present process has said of its end to come */
+	char end[256];	   /* how the last one ended, and why if it said so */
+	uint64_t ended_ns; /* when; 0: none has */
 	struct memory_use memory;
+};
+
+/* What systemd has been told. */
+struct parent_notify {
+	char status[256];
+	uint64_t watchdog_ns; /* how often it wants to hear of us; 0: not at all */
+	uint64_t sent_ns;
+	uint64_t front_turns; /* at that time */
 };
 
 struct parent {
@@ -64,10 +77,12 @@ struct parent {
 	struct child loader, front, verifier;
 	uint32_t loading; /* index of the model being loaded */
 	char loader_fault[256], front_fault[256];
-	bool front_ready;
-	uint32_t front_io; /* enum io_backend in use; IO_AUTO until the front has said */
+	char front_end[256];			      /* how the last front ended */
+	bool front_ready, front_served, front_proven; /* served: ever; proven: the present one */
+	uint32_t front_io;			      /* enum io_backend in use; IO_AUTO until the front has said */
 	uint32_t front_restarts;
-	uint64_t front_restart_ns;
+	struct pulse *front_pulse; /* owned; NULL while there is no front */
+	struct backoff front_backoff;
 	struct memory_use front_memory, own_memory;
 
 	struct parent_model models[CONFIG_MODELS_MAX];
@@ -75,10 +90,11 @@ struct parent {
 	uint32_t n_workers;
 	uint64_t worker_restarts;
 
-	bool announced; /* systemd knows that we are ready */
+	bool announced; /* everything that can serve did: systemd knows */
 	bool stopping, workers_told, killing;
 	uint64_t stop_deadline_ns;
-	uint64_t sampled_ns;
+	uint64_t sampled_ns, watched_ns;
+	struct parent_notify notify;
 	int exit_status;
 
 	struct control *control;
@@ -89,8 +105,12 @@ struct parent {
 /* Runs the daemon until it is told to stop. Returns the exit status. */
 int parent_run(const struct config *config);
 
-/* "ready", "loading", "failed" or "stopping", for status and systemd. */
+/* "ready", "loading", "failing", "failed" or "stopping", for status and systemd. */
 const char *parent_state(const struct parent *parent);
+
+/* How a model stands for clients, and why if it is failing or failed ("" otherwise; view into the model or a worker).
+ */
+enum model_standing model_standing(const struct parent *parent, uint32_t index, const char **why);
 
 /* Positions that calls of a loaded model may have: its own context, or context_tokens where that is less. */
 uint64_t parent_context(const struct parent *parent, const struct parent_model *model);

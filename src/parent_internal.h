@@ -1,5 +1,5 @@
-/* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_workers.c (workers and
- * front), parent_verify.c (placement checks). */
+/* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_workers.c and parent_front.c
+ * (starting and replacing), parent_watch.c (hangs), parent_notify.c (systemd), parent_verify.c (placement checks). */
 #ifndef WEIGHTD_PARENT_INTERNAL_H
 #define WEIGHTD_PARENT_INTERNAL_H
 
@@ -11,21 +11,38 @@ void models_loader_message(struct parent *parent, struct message *message);
 void models_loader_ended(struct parent *parent, int wait_status);
 void models_close(struct parent *parent); /* closes and unlinks all segments */
 
-/* parent_workers.c */
+/* parent_front.c */
 void front_start(struct parent *parent);
 void front_message(struct parent *parent, struct message *message);
 void front_ended(struct parent *parent, int wait_status);
 void front_tell_state(struct parent *parent);
+void front_introduce(struct parent *parent, const struct parent_worker *worker);
+void front_lose_worker(struct parent *parent, uint32_t worker);
+
+/* parent_workers.c */
 void workers_start(struct parent *parent, uint32_t model); /* those of a freshly loaded model */
 void worker_message(struct parent *parent, struct parent_worker *worker, struct message *message);
 void worker_ended(struct parent *parent, struct parent_worker *worker, int wait_status);
 void workers_restart_due(struct parent *parent, uint64_t now_ns);
+
+/* parent_watch.c */
+void parent_watch(struct parent *parent, uint64_t now_ns); /* kills what hangs; often */
+bool parent_nothing_hangs(const struct parent *parent);
+uint64_t worker_progress(struct parent_worker *worker);
+bool worker_is_proven(struct parent_worker *worker, uint64_t now_ns); /* it has served */
+bool front_is_proven(const struct parent *parent, uint64_t now_ns);
+
+/* parent_notify.c: what systemd is told */
+void notify_start(struct parent *parent);
+void notify_ready(struct parent *parent);
+void notify_stopping(void);
+void notify_turn(struct parent *parent, uint64_t now_ns); /* the status line when it has changed, and the watchdog */
 
 /* parent_verify.c */
 void verify_message(struct parent *parent, struct message *message);
 void verify_ended(struct parent *parent, int wait_status);
 
 /* parent.c */
-void parent_announce(struct parent *parent); /* tells systemd once everything that can serve does */
+void parent_announce(struct parent *parent); /* once nothing is on its way any more: ready, or no use */
 
 #endif

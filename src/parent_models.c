@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -81,7 +82,8 @@ void models_load_next(struct parent *parent)
 	struct err err;
 	for (uint32_t i = 0; i < parent->config.n_models && !parent->loader.pid && !parent->stopping; i++) {
 		struct parent_model *model = &parent->models[i];
-		if (model->state != MODEL_WAITING)
+		if (model->state != MODEL_WAITING ||
+		    (model->load.due_ns && !backoff_take(&model->load, clock_now_ns())))
 			continue;
 		if (child_spawn(&parent->loader, CHILD_LOADER, "loader", (int)parent->config.log_level, &err)) {
 			fail_model(model, err.text);
@@ -157,6 +159,20 @@ static bool all_failed(const struct parent *parent)
 	return parent->config.n_models > 0;
 }
 
+/* A loader that ends by itself has its reasons, which stay. One that was killed may have been in someone's way (a full
+ * node, an operator) who is not there the next time. */
+static void load_again(struct parent_model *model, const char *text)
+{
+	backoff_failed(&model->load, clock_now_ns());
+	if (backoff_is_failing(&model->load)) {
+		fail_model(model, text);
+		return;
+	}
+	log_warning("model '%s': %s; it is loaded again", model->config->name, text);
+	model->state = MODEL_WAITING;
+	model->done_bytes = model->total_bytes = 0;
+}
+
 void models_loader_ended(struct parent *parent, int wait_status)
 {
 	struct parent_model *model = &parent->models[parent->loading];
@@ -167,13 +183,19 @@ void models_loader_ended(struct parent *parent, int wait_status)
 		workers_start(parent, parent->loading);
 	} else {
 		drop_copies(parent, model);
+		if (parent->stopping)
+			return;
 		if (parent->loader_fault[0])
 			snprintf(text, sizeof text, "%s", parent->loader_fault);
 		else
-			snprintf(text, sizeof text, "the loader was %s%s", child_describe(wait_status, how, sizeof how),
+			snprintf(text, sizeof text, "the loader was %s%s",
+				 child_describe(&parent->loader, wait_status, how, sizeof how),
 				 wait_status == 9 ? "; if the kernel's OOM killer did it, a node ran out of memory"
 						  : "");
-		fail_model(model, text);
+		if (WIFSIGNALED(wait_status))
+			load_again(model, text);
+		else
+			fail_model(model, text);
 	}
 	models_load_next(parent);
 	front_tell_state(parent);

@@ -67,7 +67,7 @@ void verify_ended(struct parent *parent, int wait_status)
 	struct err err = {""};
 	if (wait_status) {
 		log_warning("the verifier %s; placement is as last checked",
-			    child_describe(wait_status, how, sizeof how));
+			    child_describe(&parent->verifier, wait_status, how, sizeof how));
 		return;
 	}
 	if (!parent->verify_n) /* it was given something, so it had something to report */

@@ -1,4 +1,4 @@
-/* Workers and the front: starting them, introducing them to each other, replacing those that die. */
+/* Workers: starting them, replacing those that die, and how a model stands by them. */
 #include "src/parent_internal.h"
 
 #include <errno.h>
@@ -9,174 +9,30 @@
 #include "src/clock.h"
 #include "src/log.h"
 
-#define MS CLOCK_MS_NS
-enum {
-	BACKOFF_FIRST_MS = 100, /* before the second start in a row; the first is at once */
-	BACKOFF_MAX_MS = 10000,
-	STEADY_MS = 10000, /* a process that lived this long starts with a clean record */
-};
+/* --- models ----------------------------------------------------------------------------------- */
 
-/* When to start a process again that failed `failures` times in a row. */
-static uint64_t next_start(uint32_t failures)
+enum model_standing model_standing(const struct parent *parent, uint32_t index, const char **why)
 {
-	uint64_t wait = failures <= 1 ? 0 : (uint64_t)BACKOFF_FIRST_MS << (failures - 2 < 10 ? failures - 2 : 10);
-	return clock_now_ns() + (wait < BACKOFF_MAX_MS ? wait : BACKOFF_MAX_MS) * MS + 1;
-}
-
-/* --- front ------------------------------------------------------------------------------------ */
-
-static void introduce(struct parent *parent, const struct parent_worker *worker)
-{
-	const struct parent_model *model = &parent->models[worker->model];
-	struct message_worker_up up;
-	memset(&up, 0, sizeof up);
-	up.worker = (uint32_t)(worker - parent->workers);
-	up.node = worker->plan.node;
-	snprintf(up.model, sizeof up.model, "%s", model->config->name);
-	up.created = model->created;
-	up.context_tokens = (uint32_t)parent_context(parent, model);
-	int fds[3] = {worker->channel.memory, worker->channel.to_worker, worker->channel.to_front};
-	int rc = message_send(parent->front.fd, MESSAGE_WORKER_UP, &up, sizeof up, fds, 3);
-	if (rc)
-		log_warning("cannot tell the front of worker %u: %s", up.worker, strerror(-rc));
-}
-
-void front_tell_state(struct parent *parent)
-{
-	struct message_state state;
-	memset(&state, 0, sizeof state);
-	if (!parent->front.pid)
-		return;
-	for (uint32_t i = 0; i < parent->config.n_models; i++) {
-		const struct parent_model *model = &parent->models[i];
-		/* For clients a model is there once someone serves it. */
-		bool comes = model->state == MODEL_WAITING || model->state == MODEL_LOADING ||
-			     (model->state == MODEL_LOADED && !model->served);
-		state.loading += comes;
-		state.failed += model->state == MODEL_FAILED;
-		if (model->state == MODEL_FAILED)
-			snprintf(state.text, sizeof state.text, "%.255s", model->fault);
-		else if (comes && !state.text[0])
-			snprintf(state.text, sizeof state.text, "loading model '%s'", model->config->name);
-		for (uint32_t c = 0; c < model->n_copies; c++) {
-			uint32_t n = 0;
-			while (n < state.n_nodes && state.node[n] != model->copies[c].segment.node)
-				n++;
-			if (n == sizeof state.node / sizeof *state.node)
-				continue;
-			if (n == state.n_nodes)
-				state.node[state.n_nodes++] = (uint16_t)model->copies[c].segment.node;
-			state.weight_bytes[n] += model->copies[c].segment.report.total_bytes;
-		}
+	const struct parent_model *model = &parent->models[index];
+	bool failing = false, other = false;
+	*why = "";
+	if (model->state == MODEL_FAILED) {
+		*why = model->fault;
+		return STANDING_FAILED;
 	}
-	state.worker_restarts = parent->worker_restarts;
-	message_send(parent->front.fd, MESSAGE_STATE, &state, sizeof state, NULL, 0);
-}
-
-void front_start(struct parent *parent)
-{
-	struct err err;
-	const struct config *c = &parent->config;
-	parent->front_restart_ns = 0;
-	if (child_spawn(&parent->front, CHILD_FRONT, "front", (int)c->log_level, &err)) {
-		log_error("cannot start the front: %s", err.text);
-		parent->front_restart_ns = next_start(++parent->front_restarts);
-		return;
-	}
-	struct message_serve order = {
-		.io = c->io,
-		.max_connections = c->max_connections,
-		.max_request_bytes = c->max_request_bytes,
-		.client_buffer_bytes = c->client_buffer_bytes,
-		.max_queue = c->max_queue,
-		.has_tcp = parent->tcp_fd >= 0,
-		.cpus = parent->plan.io_cpus,
-		.uid = parent->uid,
-		.gid = parent->gid,
-	};
-	int fds[2] = {parent->unix_fd, parent->tcp_fd};
-	message_send(parent->front.fd, MESSAGE_SERVE, &order, sizeof order, fds, parent->tcp_fd >= 0 ? 2 : 1);
-	front_tell_state(parent);
-	for (uint32_t i = 0; i < parent->n_workers; i++)
-		if (parent->workers[i].ready)
-			introduce(parent, &parent->workers[i]);
-}
-
-void front_message(struct parent *parent, struct message *message)
-{
-	const struct message_worker_down *down;
-	const struct message_failed *failed;
-	const struct message_front_ready *ready;
-	switch (message->type) {
-	case MESSAGE_READY:
-		ready = message_payload(message, sizeof *ready, 0);
-		parent->front_io = ready ? ready->io : parent->config.io;
-		parent->front_ready = true;
-		parent_announce(parent);
-		break;
-	case MESSAGE_WORKER_DOWN: /* the worker broke the protocol: it is replaced */
-		down = message_payload(message, sizeof *down, 0);
-		if (down && down->worker < parent->n_workers && parent->workers[down->worker].ready) {
-			log_error("worker %u broke the channel protocol and is replaced", down->worker);
-			kill(parent->workers[down->worker].child.pid, SIGKILL);
-		}
-		break;
-	case MESSAGE_FAILED:
-		failed = message_payload(message, sizeof *failed, 0);
-		if (failed)
-			snprintf(parent->front_fault, sizeof parent->front_fault, "%.255s", failed->err.text);
-		break;
-	default:
-		log_warning("the front sent an unexpected message, type %u", message->type);
-	}
-}
-
-/* Channels end with the front, too: its half-written records can't be trusted. */
-static void renew_channels(struct parent *parent)
-{
-	struct err err;
 	for (uint32_t i = 0; i < parent->n_workers; i++) {
-		struct parent_worker *worker = &parent->workers[i];
-		if (!worker->ready)
+		const struct parent_worker *worker = &parent->workers[i];
+		if (worker->model != index)
 			continue;
-		struct channel_fds fresh;
-		struct channel view;
-		if (channel_create(&fresh, &err)) {
-			log_error("worker %u: no new channel: %s", i, err.text);
-			kill(worker->child.pid, SIGKILL);
-			continue;
-		}
-		int fds[3] = {fresh.memory, fresh.to_worker, fresh.to_front};
-		if (channel_attach(&fresh, CHANNEL_FRONT, &view, &err) ||
-		    message_send(worker->child.fd, MESSAGE_CHANNEL, NULL, 0, fds, 3)) {
-			channel_close(&fresh);
-			kill(worker->child.pid, SIGKILL);
-			continue;
-		}
-		channel_detach(&worker->view);
-		channel_close(&worker->channel);
-		worker->channel = fresh;
-		worker->view = view;
+		if (!backoff_is_failing(&worker->backoff))
+			other = true;
+		else
+			failing = true, *why = worker->end;
 	}
-}
-
-void front_ended(struct parent *parent, int wait_status)
-{
-	char how[128];
-	bool was_ready = parent->front_ready, steady = clock_now_ns() - parent->front.started_ns > STEADY_MS * MS;
-	parent->front_ready = false;
-	if (parent->stopping)
-		return;
-	log_error("the front %s%s%s", child_describe(wait_status, how, sizeof how), parent->front_fault[0] ? ": " : "",
-		  parent->front_fault);
-	if (!was_ready && !parent->front_restarts) { /* it never served: a setting it can't work with */
-		parent->exit_status = 1;
-		parent_stop(parent);
-		return;
-	}
-	parent->front_restarts = steady ? 1 : parent->front_restarts + 1;
-	parent->front_restart_ns = next_start(parent->front_restarts);
-	renew_channels(parent);
+	if (failing && !other)
+		return STANDING_FAILING;
+	*why = "";
+	return model->served ? STANDING_SERVED : STANDING_COMES; /* also before it is loaded */
 }
 
 /* --- workers ---------------------------------------------------------------------------------- */
@@ -234,8 +90,8 @@ static void worker_start(struct parent *parent, struct parent_worker *worker)
 	struct err err;
 	char name[32];
 	snprintf(name, sizeof name, "worker %u", (unsigned)(worker - parent->workers));
-	worker->restart_ns = 0;
 	worker->fault[0] = '\0';
+	worker->proven = false;
 	worker->memory = (struct memory_use){0};
 	int rc = channel_create(&worker->channel, &err);
 	if (!rc) {
@@ -247,12 +103,15 @@ static void worker_start(struct parent *parent, struct parent_worker *worker)
 	}
 	if (rc) {
 		log_error("cannot start %s: %s", name, err.text);
-		worker->restart_ns = next_start(++worker->failures);
+		snprintf(worker->end, sizeof worker->end, "cannot be started: %.200s", err.text);
+		backoff_failed(&worker->backoff, clock_now_ns());
 		return;
 	}
 	rc = order_work(parent, worker);
-	if (rc)
-		log_error("cannot give %s its order: %s", name, strerror(-rc));
+	if (rc) {
+		snprintf(worker->fault, sizeof worker->fault, "its order could not be sent: %s", strerror(-rc));
+		child_hang_up(&worker->child); /* it ends for want of an order */
+	}
 }
 
 void workers_start(struct parent *parent, uint32_t model)
@@ -277,11 +136,13 @@ void worker_message(struct parent *parent, struct parent_worker *worker, struct 
 	switch (message->type) {
 	case MESSAGE_READY:
 		worker->ready = true;
+		worker->ready_ns = clock_now_ns();
+		watch_begin(&worker->child.watch, worker_progress(worker), worker->ready_ns);
 		log_info("worker %u is ready: pid %d, node %u", (unsigned)(worker - parent->workers),
 			 (int)worker->child.pid, worker->plan.node);
 		parent->models[worker->model].served = true;
 		if (parent->front.pid)
-			introduce(parent, worker);
+			front_introduce(parent, worker);
 		front_tell_state(parent);
 		parent_announce(parent);
 		break;
@@ -295,35 +156,46 @@ void worker_message(struct parent *parent, struct parent_worker *worker, struct 
 	}
 }
 
+/* One line per death, but not the same one for ever: a worker that is failing says it once. */
+static void log_end(const struct parent_worker *worker, const char *before)
+{
+	if (!backoff_is_failing(&worker->backoff))
+		log_error("%s %s", worker->child.name, worker->end);
+	else if (worker->backoff.failures == BACKOFF_FAILING || strcmp(worker->end, before))
+		log_error("%s %s; it has ended %u times without having served and is tried again every %d s",
+			  worker->child.name, worker->end, worker->backoff.failures, BACKOFF_MAX_MS / 1000);
+}
+
 void worker_ended(struct parent *parent, struct parent_worker *worker, int wait_status)
 {
-	char how[128];
-	struct message_worker_down down = {(uint32_t)(worker - parent->workers)};
-	bool steady = clock_now_ns() - worker->child.started_ns > STEADY_MS * MS;
-	if (worker->ready && parent->front.pid)
-		message_send(parent->front.fd, MESSAGE_WORKER_DOWN, &down, sizeof down, NULL, 0);
+	char how[128], before[sizeof worker->end];
+	uint64_t now = clock_now_ns();
+	bool proven = worker_is_proven(worker, now);
+	if (worker->ready)
+		front_lose_worker(parent, (uint32_t)(worker - parent->workers));
 	worker->ready = false;
 	close_channel(worker);
 	if (parent->stopping)
 		return;
-	log_error("worker %u %s%s%s", down.worker, child_describe(wait_status, how, sizeof how),
-		  worker->fault[0] ? ": " : "", worker->fault);
+	memcpy(before, worker->end, sizeof before);
+	snprintf(worker->end, sizeof worker->end, "%s%s%.200s",
+		 child_describe(&worker->child, wait_status, how, sizeof how), worker->fault[0] ? ": " : "",
+		 worker->fault);
+	worker->ended_ns = now;
 	worker->restarts++;
 	parent->worker_restarts++;
-	worker->failures = steady ? 1 : worker->failures + 1;
-	worker->restart_ns = next_start(worker->failures);
+	if (proven)
+		backoff_served(&worker->backoff, now);
+	else
+		backoff_failed(&worker->backoff, now);
+	log_end(worker, before);
 	front_tell_state(parent);
+	parent_announce(parent);
 }
 
 void workers_restart_due(struct parent *parent, uint64_t now_ns)
 {
-	if (parent->stopping)
-		return;
-	if (parent->front_restart_ns && parent->front_restart_ns <= now_ns)
-		front_start(parent);
-	for (uint32_t i = 0; i < parent->n_workers; i++) {
-		struct parent_worker *worker = &parent->workers[i];
-		if (worker->restart_ns && worker->restart_ns <= now_ns)
-			worker_start(parent, worker);
-	}
+	for (uint32_t i = 0; i < parent->n_workers; i++)
+		if (backoff_take(&parent->workers[i].backoff, now_ns))
+			worker_start(parent, &parent->workers[i]);
 }

@@ -50,7 +50,8 @@ int privilege_drop(uint64_t uid, uint64_t gid, struct err *err)
 		rc = drop_capabilities(err);
 	if (rc)
 		return rc;
-	/* Last, because changing credentials clears it. */
+	/* child_spawn has set it, and a change of credentials has cleared it again; a parent that died in between is
+	 * seen by its number. Last, because of that. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
 		return err_set(err, -errno, "pdeathsig: %s", strerror(errno));
 	if (getppid() != parent)

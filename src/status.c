@@ -69,9 +69,11 @@ static void add_model(doc d, val models, const struct parent *parent, const stru
 	val m = yyjson_mut_arr_add_obj(d, models);
 	add_str(d, m, "name", model->config->name);
 	add_str(d, m, "path", model->config->path);
-	add_str(d, m, "state", state[model->state]);
-	if (model->state == MODEL_FAILED)
-		add_str(d, m, "error", model->fault);
+	const char *why;
+	bool failing = model_standing(parent, (uint32_t)(model - parent->models), &why) == STANDING_FAILING;
+	add_str(d, m, "state", failing ? "failing" : state[model->state]);
+	if (*why)
+		add_str(d, m, "error", why);
 	if (model->state == MODEL_LOADING) {
 		add_uint(d, m, "loaded_bytes", model->done_bytes);
 		add_uint(d, m, "file_bytes", model->total_bytes);
@@ -107,6 +109,17 @@ static void add_memory(doc d, val object, const struct memory_use *use)
 	add_uint(d, object, "private_peak_bytes", use->private_peak_bytes);
 }
 
+static const char *child_word(const struct child *child, bool ready)
+{
+	return !child->pid ? "waiting" : child->hung ? "hung" : ready ? "ready" : "starting";
+}
+
+static uint64_t ms_until(uint64_t ns)
+{
+	uint64_t now = clock_now_ns();
+	return ns > now ? (ns - now) / MS : 0;
+}
+
 static void add_worker(doc d, val workers, struct parent *parent, struct parent_worker *worker)
 {
 	val w = yyjson_mut_arr_add_obj(d, workers);
@@ -116,8 +129,15 @@ static void add_worker(doc d, val workers, struct parent *parent, struct parent_
 	add_uint(d, w, "copy_node", worker->plan.copy_node);
 	add_cpus(d, w, "cpus", &worker->plan.cpus);
 	add_str(d, w, "model", parent->models[worker->model].config->name);
-	add_str(d, w, "state", worker->ready ? "ready" : worker->child.pid ? "starting" : "dead");
+	add_str(d, w, "state", child_word(&worker->child, worker->ready));
 	add_uint(d, w, "restarts", worker->restarts);
+	add_uint(d, w, "failures", worker->backoff.failures);
+	if (worker->backoff.due_ns)
+		add_uint(d, w, "restart_in_ms", ms_until(worker->backoff.due_ns));
+	if (worker->ended_ns) {
+		add_str(d, w, "last_end", worker->end);
+		add_uint(d, w, "last_end_ms_ago", (clock_now_ns() - worker->ended_ns) / MS);
+	}
 	add_memory(d, w, &worker->memory);
 	yyjson_mut_obj_add_bool(d, w, "oversubscribed", parent->plan.oversubscribed);
 	if (!worker->ready)
@@ -135,6 +155,14 @@ static void add_worker(doc d, val workers, struct parent *parent, struct parent_
 	add_uint(d, w, "kv_pages", counted(&c->kv_pages));
 	add_uint(d, w, "kv_pages_used", counted(&c->kv_pages_used));
 	yyjson_mut_obj_add_bool(d, w, "locked", counted(&c->locked) != 0);
+}
+
+static void add_front(doc d, val front, const struct parent *parent)
+{
+	add_str(d, front, "state", child_word(&parent->front, parent->front_ready));
+	add_uint(d, front, "restarts", parent->front_restarts);
+	if (parent->front_restarts)
+		add_str(d, front, "last_end", parent->front_end);
 }
 
 static void add_processes(doc d, val root, struct parent *parent)
@@ -160,6 +188,8 @@ static void add_processes(doc d, val root, struct parent *parent)
 		val o = yyjson_mut_obj_add_obj(d, root, others[i].key);
 		add_uint(d, o, "pid", (uint64_t)others[i].pid);
 		add_memory(d, o, others[i].use);
+		if (others[i].use == &parent->front_memory)
+			add_front(d, o, parent);
 		total.private_bytes += others[i].use->private_bytes;
 		total.private_peak_bytes += others[i].use->private_peak_bytes;
 	}

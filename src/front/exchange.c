@@ -187,13 +187,32 @@ void exchange_failed(struct front_call *call, const struct api_error *error)
 
 /* --- the start -------------------------------------------------------------------------------- */
 
+/* The configured model of that name, or without a name the first that could be loaded; NULL. */
+static const struct message_model *find_configured(const struct message_state *state, const struct api_text *name)
+{
+	for (uint32_t i = 0; i < state->n_models; i++) {
+		const struct message_model *model = &state->model[i];
+		if (name->bytes ? strnlen(model->name, sizeof model->name) == name->n_bytes &&
+					  memcmp(model->name, name->bytes, name->n_bytes) == 0
+				: model->standing != STANDING_FAILED)
+			return model;
+	}
+	return NULL;
+}
+
+/* A model whose workers are all away just now is one that exists: 503, not 404. */
 static struct fleet_model *find_model(struct front *front, const struct api_text *name, struct api_error *error)
 {
-	struct fleet_model *model = fleet_find_model(&front->fleet, name->bytes, name->n_bytes);
+	const struct message_model *configured = find_configured(&front->state, name);
+	struct fleet_model *model = configured ? fleet_find_model(&front->fleet, configured->name,
+								  strnlen(configured->name, sizeof configured->name))
+					       : NULL;
 	if (model)
 		return model;
-	bool none_yet = front->fleet.n_models == 0 && !front->state.failed; /* loaded, and its workers are starting */
-	if (!front->has_state || front->state.loading || none_yet)
+	if (configured && configured->standing >= STANDING_FAILING)
+		api_error_set(error, 503, configured->standing == STANDING_FAILED ? "model_failed" : "model_failing",
+			      "model", "model '%.127s' is not served: %.200s", configured->name, configured->why);
+	else if (configured || !front->has_state)
 		api_error_set(error, 503, "model_loading", NULL, "models are still being loaded; try again");
 	else if (name->bytes)
 		api_error_set(error, 404, "model_not_found", "model", "there is no model '%.127s' here", name->bytes);

@@ -25,6 +25,7 @@ void metrics_request(struct front_metrics *metrics, enum front_route route, int 
 	while (codes[i] && codes[i] != status)
 		i++;
 	metrics->requests[route][i]++;
+	metrics->n_answered++;
 }
 
 void metrics_observe(struct metrics_histogram *histogram, uint64_t ns)

@@ -31,6 +31,7 @@ struct metrics_histogram {
 
 struct front_metrics {
 	uint64_t requests[N_ROUTES][METRICS_CODES];
+	uint64_t n_answered; /* all of them */
 	uint64_t stream_errors; /* answers that ended with an error event, after a 200 */
 	uint64_t clients_gone;	/* before their answer ended */
 	struct metrics_histogram first_token, duration;

@@ -70,40 +70,53 @@ void status_model(struct front *front, struct connection *connection, const char
 	reply(front, connection, ROUTE_MODEL, 200, NULL, out);
 }
 
-static const char *const health_name[] = {
-	[FLEET_OK] = "ok", [FLEET_NOT_READY] = "loading", [FLEET_STALLED] = "stalled"};
+/* From good to bad. */
+enum health { HEALTH_OK, HEALTH_LOADING, HEALTH_STALLED, HEALTH_FAILING, HEALTH_FAILED };
+static const char *const health_name[] = {"ok", "loading", "stalled", "failing", "failed"};
 
-/* The worst of all models decides; a model that could not be loaded at all weighs most. */
-static const char *overall(struct front *front, const enum fleet_health *health)
+/* What the parent says of the model, and what its workers show. */
+static enum health model_health(struct front *front, const struct message_model *model, uint64_t now_ns)
 {
-	enum fleet_health worst = FLEET_OK;
-	if (front->has_state && front->state.failed)
-		return "failed";
-	if (!front->has_state || front->state.loading || front->fleet.n_models == 0)
-		worst = FLEET_NOT_READY;
-	for (uint32_t i = 0; i < front->fleet.n_models; i++)
-		worst = health[i] > worst ? health[i] : worst;
-	return health_name[worst];
+	static const enum health of_fleet[] = {
+		[FLEET_OK] = HEALTH_OK, [FLEET_NOT_READY] = HEALTH_LOADING, [FLEET_STALLED] = HEALTH_STALLED};
+	const struct fleet_model *fleet =
+		fleet_find_model(&front->fleet, model->name, strnlen(model->name, sizeof model->name));
+	if (model->standing == STANDING_FAILED)
+		return HEALTH_FAILED;
+	if (model->standing == STANDING_FAILING)
+		return HEALTH_FAILING;
+	return fleet ? of_fleet[fleet_check(&front->fleet, fleet, now_ns)] : HEALTH_LOADING;
 }
 
+/* The worst of all models decides. */
 void status_health(struct front *front, struct connection *connection, enum front_route route)
 {
-	enum fleet_health health[CONFIG_MODELS_MAX] = {FLEET_OK};
+	enum health health[CONFIG_MODELS_MAX] = {HEALTH_OK}, worst = HEALTH_OK;
+	const struct message_state *state = &front->state;
 	struct api_json *out = fresh(front);
 	uint64_t now = clock_now_ns();
-	for (uint32_t i = 0; i < front->fleet.n_models; i++)
-		health[i] = fleet_check(&front->fleet, &front->fleet.model[i], now);
-	const char *status = overall(front, health);
-	api_json_format(out, "{\"status\":\"%s\",\"models\":[", status);
-	for (uint32_t i = 0; i < front->fleet.n_models; i++) {
+	if (!front->has_state || state->n_models == 0)
+		worst = HEALTH_LOADING;
+	for (uint32_t i = 0; i < state->n_models; i++) {
+		health[i] = model_health(front, &state->model[i], now);
+		worst = health[i] > worst ? health[i] : worst;
+	}
+	api_json_format(out, "{\"status\":\"%s\",\"models\":[", health_name[worst]);
+	for (uint32_t i = 0; i < state->n_models; i++) {
+		const struct message_model *model = &state->model[i];
 		api_json_text(out, i ? ",{\"id\":" : "{\"id\":");
-		api_json_string(out, front->fleet.model[i].name, strlen(front->fleet.model[i].name));
-		api_json_format(out, ",\"status\":\"%s\"}", health_name[health[i]]);
+		api_json_string(out, model->name, strnlen(model->name, sizeof model->name));
+		api_json_format(out, ",\"status\":\"%s\"", health_name[health[i]]);
+		if (model->why[0]) {
+			api_json_text(out, ",\"message\":");
+			api_json_string(out, model->why, strnlen(model->why, sizeof model->why));
+		}
+		api_json_text(out, "}");
 	}
 	api_json_text(out, "],\"message\":");
 	api_json_string(out, front->state.text, strnlen(front->state.text, sizeof front->state.text));
 	api_json_text(out, "}");
-	reply(front, connection, route, strcmp(status, "ok") == 0 ? 200 : 503, NULL, out);
+	reply(front, connection, route, worst == HEALTH_OK ? 200 : 503, NULL, out);
 }
 
 void status_metrics(struct front *front, struct connection *connection, enum front_route route)

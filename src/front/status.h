@@ -10,7 +10,7 @@ struct front;
 void status_models(struct front *front, struct connection *connection, enum front_route route);
 /* `name` as it stands in the path, percent-encoded. */
 void status_model(struct front *front, struct connection *connection, const char *name);
-/* 200 only when every model is served by an engine that makes progress and nothing is loading or has failed to load. */
+/* 200 only when every configured model is served by an engine that makes progress. */
 void status_health(struct front *front, struct connection *connection, enum front_route route);
 void status_metrics(struct front *front, struct connection *connection, enum front_route route);
 

@@ -267,7 +267,7 @@ START_TEST(health_tells_loading_ok_stalled_and_failed)
 	__atomic_store_n(&counters->ready, 0, __ATOMIC_RELAXED);
 	rig_check(&rig, "GET", "/health", NULL, 503, "{\"status\":\"loading\"");
 	__atomic_store_n(&counters->ready, 1, __ATOMIC_RELAXED);
-	rig_state(&rig, 0, 1);
+	rig_state(&rig, 0, STANDING_FAILED);
 	rig_worker_up(&rig, 1, "other"); /* and the state before it has been read */
 	rig_check(&rig, "GET", "/health", NULL, 503, "{\"status\":\"failed\"");
 	rig_stop(&rig);

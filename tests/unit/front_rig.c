@@ -69,7 +69,10 @@ void rig_start(struct rig *rig, enum io_backend io, uint32_t max_queue)
 				      .max_queue = max_queue,
 				      .uid = UINT64_MAX,
 				      .gid = UINT64_MAX};
-	ck_assert_int_eq(message_send(rig->control, MESSAGE_SERVE, &order, sizeof order, &rig->listener, 1), 0);
+	int fds[2] = {-1, rig->listener};
+	ck_assert_int_eq(pulse_create(&fds[0], &rig->pulse, NULL), 0);
+	ck_assert_int_eq(message_send(rig->control, MESSAGE_SERVE, &order, sizeof order, fds, 2), 0);
+	close(fds[0]);
 	struct message message;
 	rig_message(rig, &message);
 	ck_assert_uint_eq(message.type, MESSAGE_READY);
@@ -113,6 +116,7 @@ void rig_fini(struct rig *rig)
 	}
 	if (rig->control >= 0)
 		close(rig->control);
+	pulse_detach(rig->pulse);
 	close(rig->listener);
 	unlink(rig->socket);
 	rmdir(rig->directory);
@@ -126,10 +130,16 @@ void rig_stop(struct rig *rig)
 	rig_fini(rig);
 }
 
-void rig_state(struct rig *rig, uint32_t loading, uint32_t failed)
+void rig_state(struct rig *rig, uint32_t loading, enum model_standing failed)
 {
-	struct message_state state = {.loading = loading, .failed = failed, .text = "as told", .n_nodes = 1};
+	struct message_state state = {
+		.loading = loading, .failed = failed == STANDING_FAILED, .text = "as told", .n_nodes = 1};
 	state.weight_bytes[0] = 4096;
+	state.model[state.n_models++] =
+		(struct message_model){.name = "small", .standing = loading ? STANDING_COMES : STANDING_SERVED};
+	if (failed)
+		state.model[state.n_models++] =
+			(struct message_model){.name = "broken", .standing = failed, .why = "as told"};
 	ck_assert_int_eq(message_send(rig->control, MESSAGE_STATE, &state, sizeof state, NULL, 0), 0);
 }
 

@@ -9,6 +9,7 @@
 #include "shm/channel.h"
 #include "src/call.h"
 #include "src/message.h"
+#include "src/pulse.h"
 
 enum { RIG_WORKERS = 4, RIG_CONNECTIONS = 16, WAIT_S = 20 };
 
@@ -17,6 +18,7 @@ struct rig {
 	int control;
 	char directory[32], socket[64];
 	int listener;
+	struct pulse *pulse;
 	struct channel_fds fds[RIG_WORKERS];
 	struct channel worker[RIG_WORKERS]; /* the workers' sides */
 };
@@ -31,7 +33,8 @@ int rig_wait(struct rig *rig);
 void rig_stop(struct rig *rig);
 void rig_fini(struct rig *rig); /* of a front that has ended */
 
-void rig_state(struct rig *rig, uint32_t loading, uint32_t failed);
+/* The parent tells of "small", loading or served, and, when `failed` is not 0, of "broken", which stands like that. */
+void rig_state(struct rig *rig, uint32_t loading, enum model_standing failed);
 void rig_worker_up(struct rig *rig, unsigned worker, const char *model);
 void rig_worker_down(struct rig *rig, unsigned worker);
 /* The next message of the front. */
