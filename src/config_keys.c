@@ -177,13 +177,13 @@ static const struct config_key engine_keys[] = {
 	 .fallback = "auto", .help = "Longest prompt and answer together. auto: what the model was trained for."},
 	{"kv_bytes", KEY_SIZE, MEMBER(kv_bytes), .min = MIB, .max = 64 * TIB, .zero_word = "auto", .fallback = "auto",
 	 .help = "Most memory of a worker for keys and values of its calls. It is taken as calls need it and given "
-		 "back when "
-		 "they end. auto: a share of the node's free memory."},
+		 "back when they end; when it is used up, the newest calls wait and are computed again. auto: a share "
+		 "of the node's free memory."},
 	{"prefix_cache_bytes", KEY_SIZE, MEMBER(prefix_cache_bytes), .min = MIB, .max = 64 * TIB, .zero_word = "off",
 	 .fallback = "off",
-	 .help = "Most memory of a worker for keys and values of prompts that have ended, kept for later prompts that "
-		 "begin alike. Answers do not change by it, only the time to their first token, by which a client "
-		 "could learn how others' prompts begin."},
+	 .help = "Most memory of a worker for keys and values of earlier prompts, kept for later prompts that begin "
+		 "alike. It is part of kv_bytes, and calls take it back when they need it. Answers do not change by "
+		 "it, only the time to their first token, by which a client could learn how others' prompts begin."},
 	{"prefill_chunk", KEY_NUMBER, MEMBER(prefill_chunk), .min = 16, .max = 4096, .fallback = "256",
 	 .help = "Prompt tokens computed in one step while other calls wait for their next token."},
 	{"prefill_share", KEY_NUMBER, MEMBER(prefill_share), .min = 10, .max = 100, .fallback = "50",

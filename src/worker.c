@@ -148,7 +148,8 @@ static int make_engine(struct worker *w, struct err *err)
 	uint32_t context =
 		w->order.context_tokens && w->order.context_tokens < c->context ? w->order.context_tokens : c->context;
 	size_t page = kv_page_bytes(c);
-	uint64_t useful = (uint64_t)w->order.max_running * kv_pages_for(context), pages = w->order.kv_bytes / page;
+	uint64_t pages = w->order.kv_bytes / page,
+		 useful = (uint64_t)w->order.max_running * kv_pages_for(context) + w->order.prefix_cache_bytes / page;
 	if (pages > useful)
 		pages = useful;
 	if (!pages)
@@ -186,6 +187,7 @@ static int make_engine(struct worker *w, struct err *err)
 		.prefill_chunk = w->order.prefill_chunk,
 		.max_running = w->order.max_running,
 		.context_tokens = context,
+		.prefix_cache_bytes = w->order.prefix_cache_bytes,
 	};
 	return scheduler_new(&scheduler, &w->scheduler, err);
 }
@@ -246,6 +248,10 @@ static void publish_counters(struct worker *w)
 	count(&c->arena_bytes, w->arena.bytes);
 	count(&c->arena_peak_bytes, w->arena.peak_bytes);
 	count(&c->weight_products, forward_products(w->forward));
+	count(&c->evicted, t->evicted);
+	count(&c->replayed_tokens, t->replayed_tokens);
+	count(&c->prefix_bytes, scheduler_prefix_bytes(w->scheduler));
+	count(&c->prefix_tokens, t->prefix_tokens);
 	count(&c->progress_ns, clock_now_ns());
 }
 

@@ -316,10 +316,11 @@ static void store_kv(struct forward *f, uint32_t layer, uint32_t row)
 {
 	const struct image_config *c = &f->setup.model->config;
 	const struct batch_row *r = &f->pass->batch.rows[row];
-	uint16_t *page = r->sequence->pages[r->position / KV_PAGE_TOKENS];
+	struct kv_page *page = r->sequence->pages[r->position / KV_PAGE_TOKENS];
 	uint32_t slot = r->position % KV_PAGE_TOKENS, d = c->head_dim;
 	uint16_t key[256];
 	assert(d <= sizeof key / sizeof *key);
+	assert(kv_may_store(page, slot, f->pass->batch.phase));
 	for (uint32_t head = 0; head < c->n_kv_heads; head++) {
 		size_t from = (size_t)row * f->kv_dim + (size_t)head * d;
 		uint16_t *keys = kv_keys(f->setup.kv, page, layer, head);
@@ -363,6 +364,7 @@ static void attend(struct forward *f, unsigned thread, uint32_t layer)
 			continue;
 		uint32_t n_pages = kv_pages_for(r->position + 1);
 		for (uint32_t p = 0; p < n_pages; p++) {
+			assert(kv_may_read(r->sequence->pages[p], f->pass->batch.phase));
 			k[p] = kv_keys(f->setup.kv, r->sequence->pages[p], layer, head);
 			v[p] = kv_values(f->setup.kv, r->sequence->pages[p], layer, head);
 		}

@@ -1,8 +1,9 @@
 /* The forward pass: rows of (token, position, sequence) through the model, all rows of a batch together.
  *
  * A batch is of one phase. PREFILL rows are prompt tokens (any number up to max_rows, several positions of one sequence
- * in a row, several sequences); their products go through gemm. DECODE rows are generated tokens, one per sequence, at
- * most 32; their products are ours. A row's result depends on its sequence and its phase alone (see kernel.h). */
+ * in a row, several sequences); their products go through gemm. DECODE rows are generated tokens, at most 32, one per
+ * sequence or several positions of one that is replayed; their products are ours. A row's result depends on its
+ * sequence and its phase alone (see kernel.h). */
 #ifndef WEIGHTD_ENGINE_FORWARD_H
 #define WEIGHTD_ENGINE_FORWARD_H
 
@@ -15,14 +16,12 @@
 #include "src/kernel/gemm.h"
 #include "src/kernel/kernel.h"
 
-enum phase { PHASE_PREFILL = 0, PHASE_DECODE = 1 };
-
 enum { DECODE_ROWS_MAX = 32, LOGIT_ROWS_MAX = 32 };
 
 struct batch_row {
 	uint32_t token;
 	uint32_t position;
-	struct kv_sequence *sequence; /* has room for `position`; n_tokens is the caller's to advance afterwards */
+	struct kv_sequence *sequence; /* has room for `position`; kv_advance is the caller's to do afterwards */
 };
 
 struct batch {

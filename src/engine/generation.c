@@ -1,5 +1,6 @@
 #include "src/engine/generation.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,9 +45,30 @@ void generation_free(struct generation *g)
 	sampler_fini(&g->sampler);
 	free(g->prompt);
 	free(g->forced);
+	free(g->answer);
 	free(g->stop_bytes);
 	free(g->held);
 	free(g);
+}
+
+int generation_add_token(struct generation *g, uint32_t token)
+{
+	if (g->n_answer == g->answer_capacity) {
+		uint32_t capacity = g->n_answer ? 2 * g->n_answer : 64; /* below 2^25: a context's length */
+		uint32_t *answer = realloc(g->answer, capacity * sizeof *answer);
+		if (!answer)
+			return -ENOMEM;
+		g->answer = answer;
+		g->answer_capacity = capacity;
+	}
+	g->answer[g->n_answer++] = token;
+	return 0;
+}
+
+uint32_t generation_token(const struct generation *g, uint32_t position)
+{
+	assert(position < g->n_prompt + g->n_answer);
+	return position < g->n_prompt ? g->prompt[position] : g->answer[position - g->n_prompt];
 }
 
 static int reserve(struct generation *g, size_t n)

@@ -1,4 +1,5 @@
-/* One answer being made: a call's private state, from its prompt to its last token. */
+/* One answer being made: a call's private state, from its prompt to its last token. All but the KV pages stays when the
+ * pages are taken away, so that it can go on as if nothing had happened. */
 #ifndef WEIGHTD_ENGINE_GENERATION_H
 #define WEIGHTD_ENGINE_GENERATION_H
 
@@ -48,15 +49,21 @@ struct generation {
 
 	struct kv_sequence kv;
 	struct sampler sampler;
-	uint32_t n_answer;   /* tokens generated */
-	uint32_t last_token; /* the newest one, not yet in the KV cache */
+	uint32_t *answer; /* [answer_capacity] owned: the tokens generated, [n_answer]; kept to be replayed */
+	uint32_t n_answer, answer_capacity;
 	uint32_t max_answer; /* max_tokens cut to what context and KV pool hold */
 
 	struct utf8_stream utf8;
 	char *held; /* [held_capacity] owned: answer text that may become a stop string */
 	uint32_t n_held, held_capacity;
 
-	struct generation *next; /* the scheduler's */
+	/* The scheduler's. */
+	struct generation *next;
+	uint64_t arrival;	/* number in the order of arrival, from 1 */
+	bool begun;		/* what can be said before any pass was said */
+	uint32_t n_reported;	/* prompt tokens reported */
+	uint32_t n_prompt_done; /* prompt tokens computed, or had from the cache, at least once */
+	uint32_t n_evicted;	/* how often it had to make room */
 };
 
 /* Takes `prompt` (and `forced`, may be NULL); copies `stops` ([n_stops] strings, each ended by NUL, in `stop_bytes`).
@@ -66,6 +73,12 @@ struct generation *generation_new(uint64_t id, const struct generation_params *p
 				  uint32_t n_stop_bytes);
 /* The KV pages must have been released. Takes NULL. */
 void generation_free(struct generation *generation);
+
+/* The answer's next token. 0 or -ENOMEM. */
+int generation_add_token(struct generation *generation, uint32_t token);
+
+/* Token number `position` of prompt and answer. */
+uint32_t generation_token(const struct generation *generation, uint32_t position);
 
 /* Adds a token's bytes to the answer. *text [*n] is what is now final (view into `held`, valid until the next call) and
  * *stopped says that a stop string was reached. 0 or -ENOMEM. */

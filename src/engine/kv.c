@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "src/kernel/kernel.h"
-
 size_t kv_page_bytes(const struct image_config *config)
 {
 	return (size_t)config->n_layers * config->n_kv_heads * config->head_dim * KV_PAGE_TOKENS * 2 * sizeof(uint16_t);
@@ -28,40 +26,130 @@ uint32_t kv_pages_for(uint32_t n_tokens)
 	return n_tokens / KV_PAGE_TOKENS + (n_tokens % KV_PAGE_TOKENS != 0);
 }
 
-int kv_promise(struct kv *kv, struct kv_sequence *sequence, uint32_t n_tokens)
+/* --- owners ----------------------------------------------------------------------------------- */
+
+static bool is_full_prefill(const struct kv_page *page)
 {
-	assert(!sequence->pages);
-	uint32_t n = kv_pages_for(n_tokens);
-	if (n > kv->n_pages - kv->n_promised)
+	return page->n_prefill == KV_PAGE_TOKENS;
+}
+
+static int new_page(struct kv *kv, struct kv_page **out)
+{
+	if (kv->n_used == kv->n_pages)
 		return -EAGAIN;
-	sequence->pages = calloc(n ? n : 1, sizeof *sequence->pages);
-	if (!sequence->pages)
+	struct kv_page *page = calloc(1, sizeof *page);
+	if (page)
+		page->data = arena_alloc(kv->arena, kv->page_bytes);
+	if (!page || !page->data) {
+		free(page);
 		return -ENOMEM;
-	sequence->n_promised = n;
-	kv->n_promised += n;
+	}
+	page->n_owners = 1;
+	kv->n_used++;
+	*out = page;
+	return 0;
+}
+
+static void get(struct kv *kv, struct kv_page *page)
+{
+	if (page->cached && page->n_owners == 1)
+		kv->n_idle--;
+	page->n_owners++;
+}
+
+static void put(struct kv *kv, struct kv_page *page)
+{
+	assert(page->n_owners > 0);
+	page->n_owners--;
+	if (page->n_owners == 1 && page->cached)
+		kv->n_idle++;
+	if (page->n_owners)
+		return;
+	arena_release(kv->arena, page->data, kv->page_bytes);
+	kv->n_used--;
+	free(page);
+}
+
+void kv_cache(struct kv_page *page)
+{
+	assert(!page->cached && page->n_owners > 0 && is_full_prefill(page));
+	page->cached = true;
+	page->n_owners++;
+}
+
+void kv_uncache(struct kv *kv, struct kv_page *page)
+{
+	assert(page->cached);
+	if (page->n_owners == 1)
+		kv->n_idle--;
+	page->cached = false;
+	put(kv, page);
+}
+
+/* --- sequences -------------------------------------------------------------------------------- */
+
+static int reserve(struct kv_sequence *sequence, uint32_t n)
+{
+	if (n <= sequence->capacity)
+		return 0;
+	uint32_t capacity = n < 8 ? 8 : n + n / 2; /* n is a number of pages: far from 2^31 */
+	struct kv_page **pages = realloc(sequence->pages, capacity * sizeof *pages);
+	if (!pages)
+		return -ENOMEM;
+	sequence->pages = pages;
+	sequence->capacity = capacity;
 	return 0;
 }
 
 int kv_extend(struct kv *kv, struct kv_sequence *sequence, uint32_t n_tokens)
 {
 	uint32_t n = kv_pages_for(n_tokens);
-	assert(n <= sequence->n_promised);
-	while (sequence->n_pages < n) {
-		uint16_t *page = arena_alloc(kv->arena, kv->page_bytes);
-		if (!page)
-			return -ENOMEM;
-		sequence->pages[sequence->n_pages++] = page;
-		kv->n_used++;
+	int rc = reserve(sequence, n);
+	while (!rc && sequence->n_pages < n) {
+		rc = new_page(kv, &sequence->pages[sequence->n_pages]);
+		sequence->n_pages += !rc;
 	}
-	return 0;
+	return rc;
+}
+
+void kv_advance(struct kv_sequence *sequence, uint32_t n, enum phase phase)
+{
+	assert(kv_pages_for(sequence->n_tokens + n) <= sequence->n_pages);
+	for (; n > 0; n--) {
+		struct kv_page *page = sequence->pages[sequence->n_tokens / KV_PAGE_TOKENS];
+		assert(kv_may_store(page, sequence->n_tokens % KV_PAGE_TOKENS, phase));
+		if (phase == PHASE_PREFILL)
+			page->n_prefill++;
+		else
+			page->n_decode++;
+		sequence->n_tokens++;
+	}
 }
 
 void kv_release(struct kv *kv, struct kv_sequence *sequence)
 {
 	for (uint32_t i = 0; i < sequence->n_pages; i++)
-		arena_release(kv->arena, sequence->pages[i], kv->page_bytes);
-	kv->n_used -= sequence->n_pages;
-	kv->n_promised -= sequence->n_promised;
+		put(kv, sequence->pages[i]);
 	free(sequence->pages);
 	*sequence = (struct kv_sequence){0};
+}
+
+int kv_adopt(struct kv *kv, struct kv_sequence *sequence, struct kv_page *page)
+{
+	assert(is_full_prefill(page) && sequence->n_tokens == sequence->n_pages * KV_PAGE_TOKENS);
+	int rc = reserve(sequence, sequence->n_pages + 1);
+	if (rc)
+		return rc;
+	get(kv, page);
+	sequence->pages[sequence->n_pages++] = page;
+	sequence->n_tokens += KV_PAGE_TOKENS;
+	return 0;
+}
+
+void kv_replace(struct kv *kv, struct kv_sequence *sequence, uint32_t index, struct kv_page *page)
+{
+	assert(index < sequence->n_pages && is_full_prefill(page) && is_full_prefill(sequence->pages[index]));
+	get(kv, page); /* first: it may be the very page */
+	put(kv, sequence->pages[index]);
+	sequence->pages[index] = page;
 }

@@ -1,34 +1,56 @@
-/* The paged KV cache: keys and values of all layers for KV_PAGE_TOKENS positions make one page; a sequence owns a list
- * of pages and gives each back to the kernel when it ends.
+/* The paged KV cache: keys and values of all layers for KV_PAGE_TOKENS positions make one page; a sequence holds a list
+ * of pages and lets go of all of them when it ends or has to make room.
  *
  *   page   = [n_layers][n_kv_heads] of { K [head_dim][32], V [32][head_dim] }, bfloat16
  *
  * Keys lie transposed, so that a vector register holds one dimension of 16 positions and scores need no horizontal
  * sums.
  *
- * Pages are promised before they are used: kv_promise sets aside what a call may need at most, so that a running call
- * never finds the pool empty; kv_extend then turns promises into memory one page at a time. */
+ * One pool. n_pages bounds all pages there are, whoever holds them, and a page counts once in n_used however many hold
+ * it. Pages are taken as positions are stored, not before; who gets one when none is left is the scheduler's matter.
+ * A page held by the prefix cache alone is idle: used, but to be had at once (src/engine/prefix.h).
+ *
+ * Numerics class. Every position was computed in one of two phases, whose results differ in their last bits, and an
+ * answer's bytes depend on which. So a page knows how many of its leading positions are of prefill class and how many
+ * of decode class after them. A prompt's rows see prefill class alone, a page with positions of an answer takes no more
+ * of the prompt, and only pages that are prefill class throughout are ever shared. The bits of such a page depend on
+ * the tokens up to its end and on nothing else, which is why one may stand for another.
+ *
+ * A page is written by its sequence while it has one owner, by compute threads at slots that are not yet counted; it is
+ * read-only from its last position on. */
 #ifndef WEIGHTD_ENGINE_KV_H
 #define WEIGHTD_ENGINE_KV_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "src/engine/arena.h"
 #include "src/engine/image.h"
+#include "src/kernel/kernel.h"
+
+enum phase { PHASE_PREFILL = 0, PHASE_DECODE = 1 };
+
+struct kv_page {
+	uint16_t *data;	   /* as above, in the arena */
+	uint32_t n_owners; /* sequences, and the prefix cache as one */
+	bool cached;	   /* the prefix cache is one of them */
+	uint8_t n_prefill; /* positions [0, n_prefill) are of prefill class */
+	uint8_t n_decode;  /* positions [n_prefill, n_prefill + n_decode) of decode class; the rest is empty */
+};
 
 struct kv {
 	struct arena *arena; /* borrowed */
 	size_t page_bytes;
 	size_t head_elements; /* elements of one head's K (or V) in a page */
 	uint32_t n_kv_heads, head_dim;
-	uint32_t n_pages;    /* the pool's size */
-	uint32_t n_promised; /* at most n_pages */
-	uint32_t n_used;
+	uint32_t n_pages; /* the pool's size */
+	uint32_t n_used;  /* pages there are, at most n_pages */
+	uint32_t n_idle;  /* of those, held by the prefix cache alone */
 };
 
 struct kv_sequence {
-	uint16_t **pages; /* [n_promised] owned; the first n_pages are allocated */
-	uint32_t n_pages, n_promised;
+	struct kv_page **pages; /* [capacity] owned list of pages held, [n_pages] */
+	uint32_t n_pages, capacity;
 	uint32_t n_tokens; /* positions stored */
 };
 
@@ -39,19 +61,49 @@ void kv_init(struct kv *kv, const struct image_config *config, struct arena *are
 
 uint32_t kv_pages_for(uint32_t n_tokens);
 
-/* Sets aside pages for n_tokens positions. -EAGAIN: not now, -ENOMEM. */
-int kv_promise(struct kv *kv, struct kv_sequence *sequence, uint32_t n_tokens);
-/* Makes room up to n_tokens positions, within the promise. -ENOMEM when the arena has no hole. */
-int kv_extend(struct kv *kv, struct kv_sequence *sequence, uint32_t n_tokens);
-/* Gives everything back. Takes zeroed sequences. */
-void kv_release(struct kv *kv, struct kv_sequence *sequence);
-
-static inline uint16_t *kv_keys(const struct kv *kv, uint16_t *page, uint32_t layer, uint32_t head)
+/* Pages that are free or could be at once. */
+static inline uint32_t kv_available(const struct kv *kv)
 {
-	return page + ((size_t)layer * kv->n_kv_heads + head) * 2 * kv->head_elements;
+	return kv->n_pages - kv->n_used + kv->n_idle;
 }
 
-static inline uint16_t *kv_values(const struct kv *kv, uint16_t *page, uint32_t layer, uint32_t head)
+/* Takes pages until there is room for n_tokens positions. -EAGAIN: the pool is empty, -ENOMEM: the arena has no hole;
+ * pages taken before that stay. */
+int kv_extend(struct kv *kv, struct kv_sequence *sequence, uint32_t n_tokens);
+/* `n` more positions have been stored, computed in `phase`. */
+void kv_advance(struct kv_sequence *sequence, uint32_t n, enum phase phase);
+/* Lets go of everything. Takes zeroed sequences. */
+void kv_release(struct kv *kv, struct kv_sequence *sequence);
+
+/* Another's page becomes this sequence's next one. The page is full and of prefill class, and so is all that the
+ * sequence has. 0 or -ENOMEM. */
+int kv_adopt(struct kv *kv, struct kv_sequence *sequence, struct kv_page *page);
+/* Page number `index` is given up for one with the same tokens up to its end. */
+void kv_replace(struct kv *kv, struct kv_sequence *sequence, uint32_t index, struct kv_page *page);
+
+/* The prefix cache becomes an owner of a full page of prefill class, or ceases to be. */
+void kv_cache(struct kv_page *page);
+void kv_uncache(struct kv *kv, struct kv_page *page);
+
+/* Whether a row of `phase` may be stored at `slot`: asserted by whoever stores. */
+static inline bool kv_may_store(const struct kv_page *page, uint32_t slot, enum phase phase)
+{
+	return page->n_owners == 1 && slot >= (uint32_t)page->n_prefill + page->n_decode &&
+	       (phase == PHASE_DECODE || !page->n_decode);
+}
+
+/* Whether a row of `phase` may attend to the page: asserted by whoever reads. */
+static inline bool kv_may_read(const struct kv_page *page, enum phase phase)
+{
+	return phase == PHASE_DECODE || !page->n_decode;
+}
+
+static inline uint16_t *kv_keys(const struct kv *kv, const struct kv_page *page, uint32_t layer, uint32_t head)
+{
+	return page->data + ((size_t)layer * kv->n_kv_heads + head) * 2 * kv->head_elements;
+}
+
+static inline uint16_t *kv_values(const struct kv *kv, const struct kv_page *page, uint32_t layer, uint32_t head)
 {
 	return kv_keys(kv, page, layer, head) + kv->head_elements;
 }

@@ -1,31 +1,19 @@
-/* The scheduler. A call's way: waiting -> prefill -> decode -> finished; see scheduler.h for the policy.
+/* The scheduler: queue, endings and steps. A call's way: waiting -> prefill -> decode -> finished, with ways back from
+ * prefill and decode to waiting; see scheduler.h for the policy.
  *
- *   step:  admit            waiting calls whose pages can be promised
- *          decode_step      one row per decoding call -> logits -> pick -> report -> maybe finish
+ *   step:  admit            waiting calls whose pages fit (scheduler_memory.c)
+ *          decode_step      rows of decoding calls: for each its newest token, then rows of those that replay
+ *                           -> logits -> pick -> report (scheduler_tokens.c) -> maybe finish
  *          prefill_step     the next prompt rows, as many as the caller allows -> logits of the rows someone asked for
  *                           -> report, first pick
  *
- * Picking (penalties, sampling, log-probabilities) costs as much as a layer when many calls sample from a large
- * vocabulary, so rows are picked by all compute threads; events are reported by the calling thread in row order. */
-#include "src/engine/scheduler.h"
+ * Passes are prepared oldest call first. Making room for one call evicts only blocked ones and younger ones, so what
+ * was already chosen for the pass stays. */
+#include "src/engine/scheduler_private.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-
-#include "src/engine/pick.h"
-
-struct scheduler {
-	struct scheduler_setup setup;
-	struct scheduler_totals totals;
-	struct generation *waiting, **waiting_end; /* first come, first served */
-	struct generation *running[DECODE_ROWS_MAX];
-	uint32_t n_running;
-	struct batch_row *rows; /* [prefill_chunk or DECODE_ROWS_MAX] owned */
-	struct pick picks[LOGIT_ROWS_MAX];
-	uint32_t pick_rows[LOGIT_ROWS_MAX];
-	uint32_t n_picks;
-};
 
 int scheduler_new(const struct scheduler_setup *setup, struct scheduler **out, struct err *err)
 {
@@ -39,14 +27,17 @@ int scheduler_new(const struct scheduler_setup *setup, struct scheduler **out, s
 		return err_set(err, -ENOMEM, "no memory for the scheduler");
 	}
 	s->setup = *setup;
-	s->waiting_end = &s->waiting;
+	if (prefix_new(setup->kv, setup->prefix_cache_bytes, &s->prefix)) {
+		scheduler_free(s);
+		return err_set(err, -ENOMEM, "no memory for the prefix cache's table");
+	}
 	*out = s;
 	return 0;
 }
 
 static void let_go(struct scheduler *s, struct generation *g)
 {
-	kv_release(s->setup.kv, &g->kv);
+	scheduler_release(s, g);
 	generation_free(g);
 }
 
@@ -60,6 +51,7 @@ void scheduler_free(struct scheduler *s)
 	}
 	for (uint32_t i = 0; i < s->n_running; i++)
 		let_go(s, s->running[i]);
+	prefix_free(s->prefix);
 	free(s->rows);
 	free(s);
 }
@@ -88,6 +80,11 @@ uint32_t scheduler_n_waiting(const struct scheduler *s)
 	return n;
 }
 
+uint64_t scheduler_prefix_bytes(const struct scheduler *s)
+{
+	return prefix_bytes(s->prefix);
+}
+
 const struct scheduler_totals *scheduler_totals(const struct scheduler *s)
 {
 	return &s->totals;
@@ -99,9 +96,8 @@ void scheduler_add(struct scheduler *s, struct generation *g)
 	uint32_t room = pool_tokens(s) - g->n_prompt;
 	g->max_answer = g->params.max_tokens < room ? g->params.max_tokens : room;
 	g->state = GENERATION_WAITING;
-	g->next = NULL;
-	*s->waiting_end = g;
-	s->waiting_end = &g->next;
+	g->arrival = ++s->n_arrivals;
+	scheduler_enqueue(s, g);
 }
 
 struct generation *scheduler_find(struct scheduler *s, uint64_t id)
@@ -115,31 +111,64 @@ struct generation *scheduler_find(struct scheduler *s, uint64_t id)
 	return NULL;
 }
 
-/* --- endings ---------------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
-static void unlink_running(struct scheduler *s, struct generation *g)
+void scheduler_enqueue(struct scheduler *s, struct generation *g)
+{
+	struct generation **at = &s->waiting;
+	while (*at && (*at)->arrival < g->arrival)
+		at = &(*at)->next;
+	g->next = *at;
+	*at = g;
+}
+
+void scheduler_dequeue(struct scheduler *s, struct generation *g)
+{
+	struct generation **at = &s->waiting;
+	while (*at != g)
+		at = &(*at)->next;
+	*at = g->next;
+	g->next = NULL;
+}
+
+void scheduler_start(struct scheduler *s, struct generation *g)
+{
+	uint32_t i = s->n_running++;
+	for (; i > 0 && s->running[i - 1]->arrival > g->arrival; i--)
+		s->running[i] = s->running[i - 1];
+	s->running[i] = g;
+}
+
+void scheduler_stop(struct scheduler *s, struct generation *g)
 {
 	uint32_t i = 0;
-	while (i < s->n_running && s->running[i] != g)
+	while (s->running[i] != g)
 		i++;
-	if (i == s->n_running)
-		return;
-	for (s->n_running--; i < s->n_running; i++) /* keeps the order of arrival */
+	for (s->n_running--; i < s->n_running; i++)
 		s->running[i] = s->running[i + 1];
 }
 
-static void unlink_waiting(struct scheduler *s, struct generation *g)
+/* The running call that came next after number `arrival`, NULL: none. For walks during which calls may go. */
+static struct generation *running_after(const struct scheduler *s, uint64_t arrival)
 {
-	for (struct generation **at = &s->waiting; *at; at = &(*at)->next)
-		if (*at == g) {
-			*at = g->next;
-			if (!*at)
-				s->waiting_end = at;
-			return;
-		}
+	for (uint32_t i = 0; i < s->n_running; i++)
+		if (s->running[i]->arrival > arrival)
+			return s->running[i];
+	return NULL;
 }
 
-static void finish(struct scheduler *s, struct generation *g, enum generation_finish why)
+/* --- endings ---------------------------------------------------------------------------------- */
+
+static void leave(struct scheduler *s, struct generation *g)
+{
+	if (g->state == GENERATION_WAITING)
+		scheduler_dequeue(s, g);
+	else
+		scheduler_stop(s, g);
+	generation_free(g);
+}
+
+void scheduler_finish(struct scheduler *s, struct generation *g, enum generation_finish why)
 {
 	const char *text = "";
 	uint32_t n_text = 0;
@@ -149,265 +178,191 @@ static void finish(struct scheduler *s, struct generation *g, enum generation_fi
 	g->finish = why;
 	s->totals.calls++;
 	s->totals.cancelled += why == GENERATION_CANCELLED;
-	kv_release(s->setup.kv, &g->kv);
+	scheduler_release(s, g);
 	s->setup.sink.done(s->setup.sink.arg, g, text, n_text);
-	unlink_running(s, g);
-	generation_free(g);
+	leave(s, g);
 }
 
-static void fail(struct scheduler *s, struct generation *g, const char *reason)
+void scheduler_fail(struct scheduler *s, struct generation *g, const char *reason)
 {
 	s->totals.calls++;
 	s->totals.failed++;
-	kv_release(s->setup.kv, &g->kv);
+	scheduler_release(s, g);
 	s->setup.sink.failed(s->setup.sink.arg, g, reason);
-	unlink_running(s, g);
-	generation_free(g);
+	leave(s, g);
 }
 
 bool scheduler_cancel(struct scheduler *s, uint64_t id)
 {
 	struct generation *g = scheduler_find(s, id);
-	if (!g)
-		return false;
-	if (g->state == GENERATION_WAITING)
-		unlink_waiting(s, g);
-	finish(s, g, GENERATION_CANCELLED);
-	return true;
+	if (g)
+		scheduler_finish(s, g, GENERATION_CANCELLED);
+	return g != NULL;
 }
 
 void scheduler_cancel_all(struct scheduler *s)
 {
 	while (s->n_running)
-		scheduler_cancel(s, s->running[0]->id);
+		scheduler_finish(s, s->running[0], GENERATION_CANCELLED);
 	while (s->waiting)
-		scheduler_cancel(s, s->waiting->id);
+		scheduler_finish(s, s->waiting, GENERATION_CANCELLED);
 }
 
-/* --- tokens ----------------------------------------------------------------------------------- */
+/* --- passes ----------------------------------------------------------------------------------- */
 
-static void set_logprobs(struct scheduler_token *token, const struct pick *pick)
-{
-	token->has_logprob = true;
-	token->logprob = pick->logprob;
-	token->top = pick->top;
-	token->n_top = pick->n_top;
-}
-
-/* Reports prompt token `index`; `pick` NULL: without a log-probability. */
-static void report_prompt(struct scheduler *s, struct generation *g, uint32_t index, const struct pick *pick)
-{
-	struct scheduler_token token = {.id = g->prompt[index], .index = index, .is_prompt = true, .text = ""};
-	char text[1024];
-	if (pick)
-		set_logprobs(&token, pick);
-	if (g->params.echo) {
-		uint32_t n;
-		const char *piece = tokenizer_piece(s->setup.tokenizer, token.id, true, &n);
-		if (n <= sizeof text / 3 - 3) { /* longer pieces do not exist in practice; their text is left out */
-			token.n_text = (uint32_t)utf8_stream_push(&g->utf8, piece, n, text);
-			token.text = text;
-		}
-	}
-	s->setup.sink.token(s->setup.sink.arg, g, &token);
-}
-
-/* Takes the answer's next token: reports it and decides whether it is the last. */
-static void take_token(struct scheduler *s, struct generation *g, const struct pick *pick)
-{
-	struct scheduler_token token = {.id = pick->token, .index = g->n_prompt + g->n_answer, .text = ""};
-	bool forced = g->n_answer < g->n_forced;
-	bool end = !forced && !g->params.ignore_end && tokenizer_is_end(s->setup.tokenizer, pick->token),
-	     stopped = false;
-	if (g->params.logprobs)
-		set_logprobs(&token, pick);
-	g->last_token = pick->token;
-	g->n_answer++;
-	s->totals.answer_tokens++;
-	if (sampler_see(&g->sampler, pick->token, 1)) {
-		fail(s, g, "out of memory");
-		return;
-	}
-	if (!end) {
-		uint32_t n;
-		const char *piece = tokenizer_piece(s->setup.tokenizer, pick->token, false, &n);
-		if (generation_add_text(g, piece, n, &token.text, &token.n_text, &stopped)) {
-			fail(s, g, "out of memory");
-			return;
-		}
-	}
-	s->setup.sink.token(s->setup.sink.arg, g, &token);
-	if (stopped)
-		g->state = GENERATION_FINISHED;
-	if (end || stopped)
-		finish(s, g, GENERATION_STOP);
-	else if (g->n_answer >= g->max_answer)
-		finish(s, g, GENERATION_LENGTH);
-}
-
-/* Computes the wanted logits and deals with each in row order. */
-static void serve_picks(struct scheduler *s)
-{
-	if (!s->n_picks)
-		return;
-	const float *logits = forward_logits(s->setup.forward, s->pick_rows, s->n_picks);
-	pick_run(s->setup.team, forward_candidates(s->setup.forward), s->setup.model->config.vocab, logits, s->picks,
-		 s->n_picks);
-	for (uint32_t i = 0; i < s->n_picks; i++) {
-		const struct pick *pick = &s->picks[i];
-		if (pick->prompt_index)
-			report_prompt(s, pick->generation, pick->prompt_index, pick);
-		else
-			take_token(s, pick->generation, pick);
-	}
-	s->n_picks = 0;
-}
-
-/* Asks for the logits of a row: `given` -1 picks the answer's next token, else scores that token. */
-static void want_pick(struct scheduler *s, struct generation *g, uint32_t row, int64_t given, uint32_t prompt_index)
-{
-	if (s->n_picks == LOGIT_ROWS_MAX)
-		serve_picks(s);
-	if (given < 0 && g->n_answer < g->n_forced)
-		given = g->forced[g->n_answer];
-	s->pick_rows[s->n_picks] = row;
-	s->picks[s->n_picks++] = (struct pick){
-		.generation = g,
-		.prompt_index = prompt_index,
-		.given = given,
-		.want_logprob = g->params.logprobs,
-		.want_top = g->params.logprobs ? g->params.n_logprobs : 0,
-	};
-}
-
-/* --- steps ------------------------------------------------------------------------------------ */
-
-/* What can be said before any pass: the prompt's tokens, unless their log-probabilities are asked for. */
-static void begin(struct scheduler *s, struct generation *g)
-{
-	bool scored = g->params.echo && g->params.logprobs;
-	if (g->params.echo || g->params.prompt_ids)
-		for (uint32_t i = 0; i < (scored ? 1 : g->n_prompt); i++)
-			report_prompt(s, g, i, NULL);
-	for (uint32_t i = 0; i < g->n_prompt; i++)
-		if (sampler_see(&g->sampler, g->prompt[i], 0)) {
-			fail(s, g, "out of memory");
-			return;
-		}
-	if (!g->max_answer && !scored)
-		finish(s, g, GENERATION_LENGTH);
-}
-
-void scheduler_admit(struct scheduler *s)
-{
-	while (s->waiting && s->n_running < s->setup.max_running) {
-		struct generation *g = s->waiting;
-		int rc = kv_promise(s->setup.kv, &g->kv, g->n_prompt + g->max_answer);
-		if (rc == -EAGAIN)
-			return;
-		unlink_waiting(s, g);
-		s->running[s->n_running++] = g;
-		g->state = GENERATION_PREFILL;
-		if (rc)
-			fail(s, g, "out of memory");
-		else
-			begin(s, g);
-	}
-}
-
-/* Runs s->rows; on failure every call in it fails. */
-static bool run(struct scheduler *s, enum phase phase, uint32_t n_rows)
-{
-	struct batch batch = {phase, n_rows, s->rows};
-	s->totals.steps++;
-	if (!forward_run(s->setup.forward, &batch))
-		return true;
-	for (uint32_t i = s->n_running; i-- > 0;) {
-		struct generation *g = s->running[i];
-		for (uint32_t r = 0; r < n_rows; r++)
-			if (s->rows[r].sequence == &g->kv) {
-				fail(s, g, "out of memory");
-				break;
-			}
-	}
-	return false;
-}
-
-uint32_t scheduler_decode_step(struct scheduler *s)
-{
-	struct generation *of_row[DECODE_ROWS_MAX];
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < s->n_running;) {
-		struct generation *g = s->running[i];
-		if (g->state != GENERATION_DECODE || g->blocked) {
-			i++;
-		} else if (kv_extend(s->setup.kv, &g->kv, g->kv.n_tokens + 1)) {
-			fail(s, g, "out of memory");
-		} else {
-			s->rows[n] = (struct batch_row){g->last_token, g->kv.n_tokens, &g->kv};
-			of_row[n++] = g;
-			i++;
-		}
-	}
-	if (!n || !run(s, PHASE_DECODE, n))
-		return 0;
-	for (uint32_t r = 0; r < n; r++) {
-		of_row[r]->kv.n_tokens++;
-		want_pick(s, of_row[r], r, -1, 0);
-	}
-	serve_picks(s);
-	return n;
-}
-
-/* The rows of one prompt in the chunk at hand: [first_row, first_row + n) hold positions kv.n_tokens - n and on. */
+/* A call's part of a pass: rows [first_row, first_row + n) are its next n positions. */
 struct span {
 	struct generation *generation;
 	uint32_t first_row, n;
 };
 
-static uint32_t fill_chunk(struct scheduler *s, uint32_t max_rows, struct span *spans, uint32_t *n_spans)
+static uint32_t minimum(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Positions a call could store in the pages it has. */
+static uint32_t room_of(const struct generation *g)
+{
+	return g->kv.n_pages * KV_PAGE_TOKENS - g->kv.n_tokens;
+}
+
+/* Lays the spans out as rows and runs them. Returns how many rows; 0: there were none, or the pass failed and the calls
+ * in it with it. */
+static uint32_t run(struct scheduler *s, enum phase phase, struct span *spans, uint32_t n_spans)
 {
 	uint32_t n_rows = 0;
-	*n_spans = 0;
-	for (uint32_t i = 0; i < s->n_running && n_rows < max_rows;) {
-		struct generation *g = s->running[i];
-		if (g->state != GENERATION_PREFILL || g->blocked) {
-			i++;
-			continue;
-		}
-		uint32_t left = g->n_prompt - g->kv.n_tokens, room = max_rows - n_rows;
-		uint32_t n = left < room ? left : room;
-		if (kv_extend(s->setup.kv, &g->kv, g->kv.n_tokens + n)) {
-			fail(s, g, "out of memory");
-			continue;
-		}
-		spans[(*n_spans)++] = (struct span){g, n_rows, n};
-		for (uint32_t j = 0; j < n; j++) {
+	for (uint32_t i = 0; i < n_spans; i++) {
+		struct generation *g = spans[i].generation;
+		spans[i].first_row = n_rows;
+		for (uint32_t j = 0; j < spans[i].n; j++) {
 			uint32_t position = g->kv.n_tokens + j;
-			s->rows[n_rows++] = (struct batch_row){g->prompt[position], position, &g->kv};
+			s->rows[n_rows++] = (struct batch_row){generation_token(g, position), position, &g->kv};
 		}
-		i++;
 	}
+	if (!n_rows)
+		return 0;
+	struct batch batch = {phase, n_rows, s->rows};
+	s->totals.steps++;
+	if (!forward_run(s->setup.forward, &batch)) {
+		for (uint32_t i = 0; i < n_spans; i++)
+			kv_advance(&spans[i].generation->kv, spans[i].n, phase);
+		return n_rows;
+	}
+	for (uint32_t i = 0; i < n_spans; i++)
+		scheduler_fail(s, spans[i].generation, "out of memory");
+	return 0;
+}
+
+/* --- decode ----------------------------------------------------------------------------------- */
+
+/* Tokens of a decoding call that are known and not stored: 1, or more while it replays. */
+static uint32_t behind(const struct generation *g)
+{
+	return g->n_prompt + g->n_answer - g->kv.n_tokens;
+}
+
+/* One row for every answer, then what is left of the pass for those that replay, the oldest first. */
+static uint32_t choose_decoding(struct scheduler *s, struct span *spans)
+{
+	uint32_t n = 0, left = DECODE_ROWS_MAX;
+	uint64_t arrival = 0;
+	for (struct generation *g; (g = running_after(s, arrival));) {
+		arrival = g->arrival;
+		if (g->state != GENERATION_DECODE || g->blocked)
+			continue;
+		int rc = scheduler_need_room(s, g, g->kv.n_tokens + 1);
+		if (!rc)
+			spans[n++] = (struct span){.generation = g, .n = 1};
+		else if (rc != -EAGAIN)
+			scheduler_fail(s, g, "out of memory");
+	}
+	left -= n;
+	for (uint32_t i = 0; i < n && left > 0; i++) {
+		struct generation *g = spans[i].generation;
+		uint32_t wanted = minimum(behind(g), 1 + left);
+		scheduler_take_room(s, g, g->kv.n_tokens + wanted); /* if it fails, what there is will do */
+		spans[i].n = minimum(wanted, room_of(g));
+		left -= spans[i].n - 1;
+	}
+	return n;
+}
+
+uint32_t scheduler_decode_step(struct scheduler *s)
+{
+	struct span spans[DECODE_ROWS_MAX];
+	uint32_t n_spans = choose_decoding(s, spans), n_rows = run(s, PHASE_DECODE, spans, n_spans);
+	for (uint32_t i = 0; n_rows && i < n_spans; i++) {
+		struct generation *g = spans[i].generation;
+		s->totals.replayed_tokens += spans[i].n - !behind(g);
+		if (!behind(g))
+			scheduler_want_next(s, g, spans[i].first_row + spans[i].n - 1);
+	}
+	scheduler_serve(s);
 	return n_rows;
 }
 
-/* Asks for what a span's rows predict: the row of position p predicts token p + 1 of the sequence. Returns whether the
- * call ends with this span. */
+/* --- prefill ---------------------------------------------------------------------------------- */
+
+/* Every prompt gets an equal part of the rows (the oldest ones a row each when there are fewer rows than prompts); what
+ * short ones do not need goes to the oldest that does. */
+static void share_rows(struct span *spans, uint32_t n, uint32_t max_rows)
+{
+	uint32_t left = max_rows, part = n && max_rows > n ? max_rows / n : 1;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct generation *g = spans[i].generation;
+		spans[i].n = minimum(g->n_prompt - g->kv.n_tokens, minimum(part, left));
+		left -= spans[i].n;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const struct generation *g = spans[i].generation;
+		uint32_t more = minimum(g->n_prompt - g->kv.n_tokens - spans[i].n, left);
+		spans[i].n += more;
+		left -= more;
+	}
+}
+
+static uint32_t choose_prefilling(struct scheduler *s, uint32_t max_rows, struct span *spans)
+{
+	uint32_t n = 0, n_chosen = 0;
+	for (uint32_t i = 0; i < s->n_running; i++)
+		if (s->running[i]->state == GENERATION_PREFILL && !s->running[i]->blocked)
+			spans[n++] = (struct span){.generation = s->running[i]};
+	share_rows(spans, n, max_rows);
+	for (uint32_t i = 0; i < n; i++) {
+		struct generation *g = spans[i].generation;
+		if (!spans[i].n || g->state != GENERATION_PREFILL) /* it has just been evicted for an older one */
+			continue;
+		int rc = scheduler_need_room(s, g, g->kv.n_tokens + spans[i].n);
+		uint32_t n_rows = minimum(spans[i].n, room_of(g));
+		if (rc && rc != -EAGAIN)
+			scheduler_fail(s, g, "out of memory");
+		else if (n_rows)
+			spans[n_chosen++] = (struct span){.generation = g, .n = n_rows};
+	}
+	return n_chosen;
+}
+
+/* A prompt's rows were computed: counts them, and asks for what they predict and is not said yet. Row of position p
+ * predicts token p + 1 of the sequence. Returns whether the call ends here. */
 static bool ask_span(struct scheduler *s, const struct span *span)
 {
 	struct generation *g = span->generation;
-	bool scored = g->params.echo && g->params.logprobs;
-	uint32_t first = g->kv.n_tokens;
-	g->kv.n_tokens += span->n;
-	s->totals.prompt_tokens += span->n;
-	bool complete = g->kv.n_tokens == g->n_prompt;
-	for (uint32_t j = 0; scored && j < span->n && first + j + 1 < g->n_prompt; j++)
-		want_pick(s, g, span->first_row + j, g->prompt[first + j + 1], first + j + 1);
-	if (complete && g->max_answer) {
-		g->state = GENERATION_DECODE;
-		want_pick(s, g, span->first_row + span->n - 1, -1, 0);
-	}
-	return complete && !g->max_answer;
+	uint32_t end = g->kv.n_tokens, first = end - span->n;
+	uint32_t fresh = end > g->n_prompt_done ? minimum(end - g->n_prompt_done, span->n) : 0;
+	s->totals.prompt_tokens += fresh;
+	s->totals.replayed_tokens += span->n - fresh;
+	g->n_prompt_done += fresh;
+	for (uint32_t index = first + 1; scheduler_scores_prompt(g) && index <= end && index < g->n_prompt; index++)
+		if (index >= g->n_reported)
+			scheduler_want_score(s, g, span->first_row + index - 1 - first, index);
+	if (end < g->n_prompt)
+		return false;
+	prefix_insert(s->prefix, &g->kv, g->prompt, g->n_prompt);
+	g->state = GENERATION_DECODE;
+	if (g->max_answer && !g->n_answer)
+		scheduler_want_next(s, g, span->first_row + span->n - 1);
+	return !g->max_answer;
 }
 
 uint32_t scheduler_prefill_step(struct scheduler *s, uint32_t max_rows)
@@ -415,24 +370,26 @@ uint32_t scheduler_prefill_step(struct scheduler *s, uint32_t max_rows)
 	assert(max_rows >= 1 && max_rows <= s->setup.prefill_chunk);
 	struct span spans[DECODE_ROWS_MAX];
 	bool ends[DECODE_ROWS_MAX];
-	uint32_t n_spans, n_rows = fill_chunk(s, max_rows, spans, &n_spans);
-	if (!n_rows || !run(s, PHASE_PREFILL, n_rows))
+	uint32_t n_spans = choose_prefilling(s, max_rows, spans), n_rows = run(s, PHASE_PREFILL, spans, n_spans);
+	if (!n_rows)
 		return 0;
 	for (uint32_t i = 0; i < n_spans; i++)
 		ends[i] = ask_span(s, &spans[i]);
-	serve_picks(s);
+	scheduler_serve(s);
 	for (uint32_t i = 0; i < n_spans; i++)
 		if (ends[i]) /* it took no token, so nothing else has ended it */
-			finish(s, spans[i].generation, GENERATION_LENGTH);
+			scheduler_finish(s, spans[i].generation, GENERATION_LENGTH);
 	return n_rows;
 }
+
+/* --- steps ------------------------------------------------------------------------------------ */
 
 bool scheduler_can_run(const struct scheduler *s)
 {
 	for (uint32_t i = 0; i < s->n_running; i++)
-		if (!s->running[i]->blocked)
+		if (!s->running[i]->blocked && scheduler_has_room(s, s->running[i]))
 			return true;
-	return s->waiting && s->n_running == 0;
+	return scheduler_can_admit(s);
 }
 
 bool scheduler_step(struct scheduler *s)

@@ -1,10 +1,23 @@
 /* Which rows run next: continuous batching over the calls of one worker.
  *
- * Each step first gives every decoding call its next token, all of them in one pass, and then moves prompts on by one
- * chunk (first come, first served, several prompts in a chunk when they fit). A long prompt thus costs running streams
- * one chunk per token, whose size the caller sets as it goes, and new calls start between two tokens of the old ones. A
- * call is admitted when the KV pool can promise all the pages it may ever need, so nothing that runs is ever stopped
- * for want of memory.
+ * Steps. Each step first gives every decoding call its next token, all of them in one pass, and then moves prompts on
+ * by one chunk. A long prompt thus costs running streams one chunk per token, whose size the caller sets as it goes,
+ * and new calls start between two tokens of the old ones.
+ *
+ * Sharing a chunk. Every prompt gets an equal part; what short ones do not need goes to the oldest that does. So a
+ * short prompt behind a long one has its first token after about a step, and a long one among n is at most n times
+ * slower.
+ *
+ * Order. Calls have an order, that of their arrival, and it never changes: the waiting one that came first is let in
+ * first (those whose client does not read are passed over), memory goes to the older before the younger.
+ *
+ * Memory. A call is let in when its tokens so far and a page or so ahead fit beside what the running ones are about to
+ * take, not when all it may ever need does; most answers end long before their limit. Pages are taken as they are
+ * filled. When one is needed and none is left, idle pages of the prefix cache go first; then a running call loses all
+ * of its pages, blocked ones before others, the newest first, never the oldest. It waits in its place in the order and
+ * resumes: its prompt is computed again in prefill, then its answer's tokens so far in decode, up to the free rows of a
+ * pass at a time, each in the numerics it had at first. Nothing is said twice, and the call goes on with the bits it
+ * would have had. Any set of calls each of which fits the pool alone ends (scheduler_memory.c says why).
  *
  * One thread calls these functions. No clock, no sockets: events go to the sink. */
 #ifndef WEIGHTD_ENGINE_SCHEDULER_H
@@ -42,9 +55,10 @@ struct scheduler_setup {
 	struct kv *kv;
 	struct team *team;
 	struct scheduler_sink sink;
-	uint32_t prefill_chunk;	 /* prompt rows in a step at most */
-	uint32_t max_running;	 /* 1..DECODE_ROWS_MAX */
-	uint32_t context_tokens; /* prompt and answer together */
+	uint32_t prefill_chunk;	     /* prompt rows in a step at most */
+	uint32_t max_running;	     /* 1..DECODE_ROWS_MAX */
+	uint32_t context_tokens;     /* prompt and answer together */
+	uint64_t prefix_cache_bytes; /* of the pool's pages that ended prompts may keep; 0: none */
 };
 
 struct scheduler;
@@ -71,25 +85,34 @@ struct generation *scheduler_find(struct scheduler *scheduler, uint64_t id);
 /* The parts of a step, in this order. A caller with a clock runs them itself and decides by what passes cost how many
  * prompt rows the next one has; no answer depends on that. */
 
-/* Lets waiting calls in, as far as pages can be promised. */
+/* Lets waiting calls in, as far as they fit. */
 void scheduler_admit(struct scheduler *scheduler);
-/* The next token of every answer that can have one. Returns the number of rows run, 0: there was nothing to do, or the
- * pass failed and its calls with it. */
+/* The next token of every answer that can have one, and earlier ones of those that resume. Returns the number of rows
+ * run, 0: there was nothing to do, or the pass failed and its calls with it. */
 uint32_t scheduler_decode_step(struct scheduler *scheduler);
 /* The next prompt rows, 1..prefill_chunk at most. Returns the number of rows run. */
 uint32_t scheduler_prefill_step(struct scheduler *scheduler, uint32_t max_rows);
 
 /* All three, with a whole chunk of prompt rows. Returns scheduler_can_run. */
 bool scheduler_step(struct scheduler *scheduler);
-/* True while there is anything that could run now; false when idle or everything is blocked. */
+/* True while there is anything that could run now; false when idle, or when everything is blocked or waits for the
+ * pages of a blocked call. */
 bool scheduler_can_run(const struct scheduler *scheduler);
 
 uint32_t scheduler_n_running(const struct scheduler *scheduler);
 uint32_t scheduler_n_waiting(const struct scheduler *scheduler);
 
 struct scheduler_totals {
-	uint64_t steps, calls, cancelled, failed, prompt_tokens, answer_tokens;
+	uint64_t steps; /* passes */
+	uint64_t calls, cancelled, failed;
+	uint64_t prompt_tokens, answer_tokens; /* of calls, each counted once */
+	uint64_t evicted;		       /* times a call lost its pages to others */
+	uint64_t replayed_tokens;	       /* computed again for that */
+	uint64_t prefix_tokens;		       /* not computed because the prefix cache had them */
 };
+/* Bytes of the prefix cache's pages, which are part of the pool. */
+uint64_t scheduler_prefix_bytes(const struct scheduler *scheduler);
+
 const struct scheduler_totals *scheduler_totals(const struct scheduler *scheduler);
 
 #endif

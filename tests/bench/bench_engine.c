@@ -131,9 +131,17 @@ static void make_engine(struct bench *b)
 		context};
 	if (forward_new(&forward, &b->forward, &err))
 		die("forward", &err);
-	struct scheduler_setup scheduler = {&b->model, b->tokenizer,	b->forward,
-					    &b->kv,    b->team,		{b, on_token, on_done, on_failed},
-					    b->chunk,  DECODE_ROWS_MAX, context};
+	struct scheduler_setup scheduler = {
+		.model = &b->model,
+		.tokenizer = b->tokenizer,
+		.forward = b->forward,
+		.kv = &b->kv,
+		.team = b->team,
+		.sink = {b, on_token, on_done, on_failed},
+		.prefill_chunk = b->chunk,
+		.max_running = DECODE_ROWS_MAX,
+		.context_tokens = context,
+	};
 	if (scheduler_new(&scheduler, &b->scheduler, &err))
 		die("scheduler", &err);
 }

@@ -4,8 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "src/engine/kv.h"
-#include "src/kernel/kernel.h"
+#include "src/engine/arena.h"
 #include "tests/unit/suite.h"
 
 /* Resident pages of a range, by mincore: what the kernel holds, not what a counter says. */
@@ -96,44 +95,13 @@ START_TEST(every_other_of_many_spans_can_be_given_back)
 }
 END_TEST
 
-START_TEST(kv_promises_are_kept_and_refused)
-{
-	struct arena a;
-	struct kv kv;
-	struct kv_sequence one = {0}, two = {0};
-	const struct image_config config = {.n_layers = 3, .n_kv_heads = 2, .head_dim = 16};
-	ck_assert_int_eq(arena_init(&a, 1 << 26, NULL), 0);
-	kv_init(&kv, &config, &a, 10);
-	ck_assert_uint_eq(kv.page_bytes, 3 * 2 * 16 * KV_PAGE_TOKENS * 2 * 2);
-	ck_assert_int_eq(kv_promise(&kv, &one, 7 * KV_PAGE_TOKENS), 0);
-	ck_assert_int_eq(kv_promise(&kv, &two, 3 * KV_PAGE_TOKENS + 1), -EAGAIN);
-	ck_assert_int_eq(kv_promise(&kv, &two, 3 * KV_PAGE_TOKENS), 0);
-	ck_assert_uint_eq(a.bytes, 0); /* a promise costs nothing */
-	ck_assert_int_eq(kv_extend(&kv, &one, 1), 0);
-	ck_assert_int_eq(kv_extend(&kv, &one, KV_PAGE_TOKENS), 0);
-	ck_assert_uint_eq(kv.n_used, 1);
-	ck_assert_int_eq(kv_extend(&kv, &one, KV_PAGE_TOKENS + 1), 0);
-	ck_assert_uint_eq(kv.n_used, 2);
-	/* Heads and layers of a page do not overlap and fill it. */
-	uint16_t *last = kv_values(&kv, one.pages[0], 2, 1) + 16 * KV_PAGE_TOKENS;
-	ck_assert_ptr_eq(last, (char *)one.pages[0] + kv.page_bytes);
-	kv_release(&kv, &one);
-	kv_release(&kv, &one);
-	kv_release(&kv, &two);
-	ck_assert_uint_eq(kv.n_used + kv.n_promised, 0);
-	ck_assert_uint_eq(a.bytes, 0);
-	arena_fini(&a);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("arena");
-	TCase *tc = tcase_create("arena and kv");
+	TCase *tc = tcase_create("arena");
 	tcase_add_test(tc, spans_are_zeroed_and_given_back_to_the_kernel);
 	tcase_add_test(tc, random_use_never_overlaps_and_ends_in_one_hole);
 	tcase_add_test(tc, every_other_of_many_spans_can_be_given_back);
-	tcase_add_test(tc, kv_promises_are_kept_and_refused);
 	suite_add_tcase(suite, tc);
 	return suite_run(suite);
 }

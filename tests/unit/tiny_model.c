@@ -210,6 +210,7 @@ void tiny_engine_init(struct tiny_engine *e, const struct tiny_model *tiny, cons
 		.prefill_chunk = setup->prefill_chunk,
 		.max_running = setup->max_running,
 		.context_tokens = setup->context_tokens,
+		.prefix_cache_bytes = setup->prefix_cache_bytes,
 	};
 	rc = scheduler_new(&scheduler, &e->scheduler, &err);
 	assert(!rc);

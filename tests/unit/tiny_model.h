@@ -31,6 +31,7 @@ struct tiny_setup {
 	enum numerics numerics;
 	unsigned n_threads;
 	uint32_t prefill_chunk, max_running, kv_pages, context_tokens;
+	uint64_t prefix_cache_bytes;
 	struct scheduler_sink sink;
 };
 
