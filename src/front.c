@@ -261,6 +261,7 @@ static int start(struct front *front, struct err *err)
 	if (idset_count(&front->order.cpus) && bind_thread(&front->order.cpus, &warning))
 		log_warning("not bound to its CPUs: %s", warning.text); /* it serves all the same */
 	make_room_for_connections(front);
+	front->fleet.by_beginning = front->order.prefix_cache;
 	rc = call_table_init(&front->calls, front->order.max_queue);
 	if (rc)
 		return err_set(err, rc, "no memory for the table of calls");

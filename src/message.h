@@ -89,7 +89,9 @@ struct message_serve {
 	uint64_t max_request_bytes, client_buffer_bytes;
 	uint32_t max_queue; /* calls in flight or waiting, all workers */
 	uint32_t has_tcp;
-	struct idset cpus; /* where the front runs; empty: anywhere */
+	uint32_t max_workers;  /* channels there will be at a time, at most */
+	uint32_t prefix_cache; /* 1: workers keep prompts, so that prompts which begin alike should meet */
+	struct idset cpus;     /* where the front runs; empty: anywhere */
 	uint64_t uid, gid;
 };
 

@@ -121,6 +121,8 @@ void front_start(struct parent *parent)
 		.client_buffer_bytes = c->client_buffer_bytes,
 		.max_queue = c->max_queue,
 		.has_tcp = parent->tcp_fd >= 0,
+		.max_workers = c->n_models * parent->plan.n_workers,
+		.prefix_cache = c->prefix_cache_bytes != 0,
 		.cpus = parent->plan.io_cpus,
 		.uid = parent->uid,
 		.gid = parent->gid,

@@ -25,6 +25,7 @@ struct front_call {
 	struct front_worker *worker; /* borrows */
 	enum call_phase phase;
 	bool cancel_sent;
+	bool started; /* its first token has come: the prompt no longer waits */
 	struct call_begin begin;
 	struct api_json bytes; /* for CALL_BYTES; owned, gone once sent */
 	size_t sent;

@@ -221,14 +221,15 @@ static struct fleet_model *find_model(struct front *front, const struct api_text
 	return NULL;
 }
 
-/* May n more calls of this model be made now? */
-static int admit(struct front *front, const struct fleet_model *model, uint32_t n, struct api_error *error)
+/* May n more calls of this model be made now? `ready`: a worker that could take them, or NULL. */
+static int admit(struct front *front, const struct fleet_model *model, const struct front_worker *ready, uint32_t n,
+		 struct api_error *error)
 {
 	uint32_t max = front->order.max_queue;
 	if (n > max)
 		return api_error_set(error, 400, "out_of_range", "prompt",
 				     "%u prompts in one request; max_queue allows %u", n, max);
-	if (!fleet_choose(&front->fleet, model))
+	if (!ready)
 		return api_error_set(error, 503, "model_not_ready", NULL, "no worker of model '%s' is ready; try again",
 				     model->name);
 	if (front->calls.n > max - n)
@@ -286,7 +287,8 @@ int exchange_start(struct front *front, struct connection *connection, enum fron
 		   const struct api_request *request, uint64_t started_ns, struct api_error *error)
 {
 	struct fleet_model *model = find_model(front, &request->model, error);
-	if (!model || admit(front, model, api_request_n_calls(request), error))
+	struct front_worker *ready = model ? fleet_choose(&front->fleet, model, 0) : NULL;
+	if (!model || admit(front, model, ready, api_request_n_calls(request), error))
 		return -1;
 	struct exchange *exchange = exchange_new(front, request, model);
 	if (!exchange)
@@ -300,7 +302,11 @@ int exchange_start(struct front *front, struct connection *connection, enum fron
 	exchange->started_ns = started_ns;
 	exchange->n_open = exchange->answer.n_choices;
 	connection_set_answerer(connection, exchange);
-	for (uint32_t i = 0; i < exchange->answer.n_choices; i++)
-		worker_add_call(fleet_choose(&front->fleet, model), exchange->calls[i]);
+	for (uint32_t i = 0; i < exchange->answer.n_choices; i++) {
+		struct front_call *call = exchange->calls[i];
+		/* Whether a worker is ready is its own word in shared memory: it may take it back at any moment. */
+		struct front_worker *worker = fleet_choose(&front->fleet, model, fleet_beginning(&front->fleet, call));
+		worker_add_call(worker ? worker : ready, call);
+	}
 	return 0;
 }

@@ -2,11 +2,16 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "src/front.h"
 #include "src/log.h"
 
-enum { STALLED_S = 10 /* an engine with work that finished no step for so long */ };
+enum {
+	STALLED_S = 10,			     /* an engine with work that finished no step for so long */
+	CALL_WEIGHT_BYTES = 4096,	     /* of a call in a queue */
+	MARGIN_BYTES = 2 * CALL_WEIGHT_BYTES /* a queue may be so much longer for a call that is at home there */
+};
 
 struct fleet_model *fleet_find_model(struct fleet *fleet, const char *name, size_t n_bytes)
 {
@@ -69,17 +74,48 @@ void fleet_worker_down(struct front *front, uint32_t index)
 	}
 }
 
-struct front_worker *fleet_choose(struct fleet *fleet, const struct fleet_model *model)
+uint64_t fleet_beginning(const struct fleet *fleet, const struct front_call *call)
+{
+	if (!fleet->by_beginning || !call_generates(call) || call->begin.prompt_bytes < FLEET_BEGINNING_BYTES)
+		return 0;
+	uint64_t hash = XXH3_64bits(call->bytes.bytes, FLEET_BEGINNING_BYTES); /* the prompt comes first there */
+	return hash ? hash : 1;
+}
+
+static uint64_t load_of(const struct front_worker *worker)
+{
+	return (uint64_t)worker->n_calls * CALL_WEIGHT_BYTES + worker->waiting_bytes;
+}
+
+static uint64_t rank_of(const struct front_worker *worker, uint64_t beginning)
+{
+	return XXH3_64bits_withSeed(&worker->index, sizeof worker->index, beginning);
+}
+
+static struct front_worker *least_busy(struct fleet *fleet, const struct fleet_model *model)
 {
 	struct front_worker *best = NULL;
 	for (struct front_worker *w = fleet->workers; w; w = w->next) {
 		if (w->model != model || !worker_is_ready(w))
 			continue;
 		/* Equally busy ones take turns. */
-		if (!best || w->n_calls < best->n_calls ||
-		    (w->n_calls == best->n_calls && w->n_routed < best->n_routed))
+		if (!best || load_of(w) < load_of(best) ||
+		    (load_of(w) == load_of(best) && w->n_routed < best->n_routed))
 			best = w;
 	}
+	return best;
+}
+
+struct front_worker *fleet_choose(struct fleet *fleet, const struct fleet_model *model, uint64_t beginning)
+{
+	struct front_worker *best = least_busy(fleet, model);
+	if (!best || !beginning)
+		return best;
+	uint64_t most = load_of(best) + MARGIN_BYTES;
+	for (struct front_worker *w = fleet->workers; w; w = w->next)
+		if (w->model == model && worker_is_ready(w) && load_of(w) <= most &&
+		    rank_of(w, beginning) > rank_of(best, beginning))
+			best = w;
 	return best;
 }
 

@@ -1,4 +1,21 @@
-/* The models the front knows and the workers that serve them. */
+/* The models the front knows, the workers that serve them, and which of those takes a call.
+ *
+ * The shortest queue. A worker's queue is counted in what has to be computed before a new call's first token: each call
+ * it has weighs as much as 4 KiB of prompt, and prompts that have shown no token yet weigh their bytes on top. (4 KiB
+ * are about a thousand tokens; a model that prefills three times as fast as it generates is then as long busy as with
+ * an answer of some hundred.) So a worker that chews on a long prompt gets no short ones behind it, and n short calls
+ * are spread evenly.
+ *
+ * With a prefix cache, prompts that begin alike should meet: their KV pages are private to a worker. So every prompt of
+ * at least 256 bytes (two KV pages of 32 tokens; what is shared below that is not worth waiting for) ranks the workers
+ * by a hash of those bytes and of the worker's number, and the highest rank wins among all workers whose queue is no
+ * more than two calls longer than the shortest. That is rendezvous hashing: nothing is remembered, a worker's death
+ * moves its own share of the beginnings and no other, its successor gets the same share back, and calls turned away by
+ * a long queue agree on their second choice, too.
+ *
+ * Rejected: a tree of what each worker has cached (it is the workers that evict, and the front would have to follow);
+ * hashing the system message alone (all of a tenant's calls share it, so that every conversation would be spilled over
+ * all workers as soon as there are more calls than one worker takes). */
 #ifndef WEIGHTD_SRC_FRONT_FLEET_H
 #define WEIGHTD_SRC_FRONT_FLEET_H
 
@@ -6,6 +23,7 @@
 #include <stdint.h>
 
 #include "src/config.h"
+#include "src/front/call.h"
 #include "src/front/worker.h"
 #include "src/message.h"
 
@@ -21,7 +39,10 @@ struct fleet {
 	struct fleet_model model[CONFIG_MODELS_MAX];
 	uint32_t n_models;
 	struct front_worker *workers; /* list, owned */
+	bool by_beginning;	      /* workers have a prefix cache */
 };
+
+enum { FLEET_BEGINNING_BYTES = 256 };
 
 /* A worker has come; one of the same index is replaced. Takes the descriptors. */
 void fleet_worker_up(struct front *front, const struct message_worker_up *up, const struct channel_fds *fds);
@@ -30,8 +51,10 @@ void fleet_worker_down(struct front *front, uint32_t index);
 
 /* By name [n_bytes], the first one without a name; NULL. */
 struct fleet_model *fleet_find_model(struct fleet *fleet, const char *name, size_t n_bytes);
-/* The ready worker of that model with the fewest calls; NULL: none is ready. */
-struct front_worker *fleet_choose(struct fleet *fleet, const struct fleet_model *model);
+/* The hash of a call's beginning; 0: any worker is as good as another. */
+uint64_t fleet_beginning(const struct fleet *fleet, const struct front_call *call);
+/* The ready worker of that model for a call of this beginning; NULL: none is ready. */
+struct front_worker *fleet_choose(struct fleet *fleet, const struct fleet_model *model, uint64_t beginning);
 
 enum fleet_health { FLEET_OK, FLEET_NOT_READY, FLEET_STALLED };
 /* Is there a ready worker of this model whose engine makes progress? */

@@ -27,8 +27,17 @@ static struct front_worker *worker_of_again(struct loop_op *op)
 
 /* --- calls out -------------------------------------------------------------------------------- */
 
+/* Its prompt is no longer something others wait for. */
+static void start_call(struct front_worker *worker, struct front_call *call)
+{
+	if (!call->started)
+		worker->waiting_bytes -= call->begin.prompt_bytes;
+	call->started = true;
+}
+
 static void unlink_call(struct front_worker *worker, struct front_call *call)
 {
+	start_call(worker, call);
 	*(call->previous ? &call->previous->next : &worker->first) = call->next;
 	*(call->next ? &call->next->previous : &worker->last) = call->previous;
 	worker->n_calls--;
@@ -118,6 +127,7 @@ void worker_add_call(struct front_worker *worker, struct front_call *call)
 	worker->last = call;
 	if (worker->n_calls++ == 0)
 		worker->busy_since_ns = clock_now_ns();
+	worker->waiting_bytes += call->begin.prompt_bytes;
 	worker->n_routed++;
 	/* Sent from the loop, not from here: should the channel turn out broken, the exchange being made must not end
 	 * under its maker. */
@@ -163,13 +173,17 @@ static int read_failed(struct front_worker *worker, struct front_call *call, con
 	return 0;
 }
 
-static int read_token(struct front_call *call, const void *payload, size_t n_bytes)
+static int read_token(struct front_worker *worker, struct front_call *call, const void *payload, size_t n_bytes)
 {
 	struct record_token token;
 	int rc = call_generates(call) ? record_read_token(payload, n_bytes, &token) : -EPROTO;
-	if (!rc && call->exchange)
+	if (rc)
+		return rc;
+	if (!token.is_prompt)
+		start_call(worker, call);
+	if (call->exchange)
 		exchange_token(call, &token);
-	return rc;
+	return 0;
 }
 
 static int read_accepted(struct front_call *call, const void *payload, size_t n_bytes)
@@ -199,7 +213,7 @@ static int handle(struct front_worker *worker, uint32_t type, uint64_t id, const
 	case CALL_ACCEPTED:
 		return read_accepted(call, payload, n_bytes);
 	case CALL_TOKEN:
-		return read_token(call, payload, n_bytes);
+		return read_token(worker, call, payload, n_bytes);
 	case CALL_RESULT:
 		return read_result(call, payload, n_bytes);
 	case CALL_DONE:

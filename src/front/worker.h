@@ -27,6 +27,7 @@ struct front_worker {
 	uint64_t doorbell_count;
 	struct front_call *first, *last; /* its calls, oldest first */
 	uint32_t n_calls;
+	uint64_t waiting_bytes; /* of the prompts of those calls that have shown no token yet */
 	uint64_t n_routed;	/* calls given to it, ever */
 	uint64_t busy_since_ns; /* since when it has calls without a break */
 	bool closed;		/* no longer in the fleet; waits for its operations to end */

@@ -124,6 +124,51 @@ START_TEST(several_prompts_are_several_calls_and_one_answer)
 }
 END_TEST
 
+/* The worker that has got a call; it ends there. */
+static unsigned served_by(struct rig_client *client, const char *body)
+{
+	static struct rig_record record;
+	rig_request(client, "POST", "/v1/chat/completions", body);
+	unsigned worker = rig_any_record(&rig, &record);
+	ck_assert_uint_eq(record.type, CALL_BEGIN);
+	uint64_t call = record.call;
+	rig_record(&rig, worker, &record);
+	ck_assert_uint_eq(record.type, CALL_BYTES);
+	rig_done(&rig, worker, call, FINISH_STOP);
+	rig_expect(rig_answer(client), 200, "stop");
+	return worker;
+}
+
+START_TEST(chats_that_begin_alike_go_to_one_worker_with_a_prefix_cache)
+{
+	char body[1024];
+	struct message_serve order = rig_order(backends[_i / 2], 8);
+	order.prefix_cache = _i % 2;
+	rig_start(&rig, &order);
+	rig_state(&rig, 0, 0);
+	for (unsigned i = 0; i < RIG_WORKERS; i++)
+		rig_worker_up(&rig, i, "small");
+	struct rig_client client = rig_connect(&rig);
+	bool meet = true;
+	unsigned home[4];
+	for (unsigned turn = 0; turn < 3; turn++) {
+		for (unsigned tenant = 0; tenant < 4; tenant++) {
+			snprintf(body, sizeof body,
+				 "{\"messages\":[{\"role\":\"system\",\"content\":\"You serve tenant %u. %0300d\"},"
+				 "{\"role\":\"user\",\"content\":\"question %u\"}],\"seed\":%u}",
+				 tenant, 0, turn, turn);
+			unsigned worker = served_by(&client, body);
+			meet &= turn == 0 || worker == home[tenant];
+			home[tenant] = worker;
+		}
+		served_by(&client, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}"); /* shifts the turns */
+	}
+	ck_assert(meet == (order.prefix_cache != 0));
+	rig_close(&client);
+	rig_stop(&rig);
+}
+END_TEST
+
 START_TEST(small_calls_are_answered)
 {
 	struct call_begin head;
@@ -247,7 +292,8 @@ END_TEST
 
 START_TEST(health_tells_loading_ok_stalled_and_failed)
 {
-	rig_start(&rig, backends[_i], 8);
+	struct message_serve order = rig_order(backends[_i], 8);
+	rig_start(&rig, &order);
 	rig_check(&rig, "GET", "/health", NULL, 503, "{\"status\":\"loading\"");
 	struct rig_answer answer = rig_ask(&rig, "POST", "/v1/completions", "{\"prompt\":\"x\",\"model\":\"small\"}");
 	ck_assert_ptr_nonnull(strcasestr(answer.head, "\r\nRetry-After: "));
@@ -284,6 +330,7 @@ int main(void)
 	tcase_add_loop_test(tests, a_chat_streams, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, a_failure_before_the_first_event_is_an_http_error, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, several_prompts_are_several_calls_and_one_answer, 0, N_BACKENDS);
+	tcase_add_loop_test(tests, chats_that_begin_alike_go_to_one_worker_with_a_prefix_cache, 0, 2 * N_BACKENDS);
 	tcase_add_loop_test(tests, small_calls_are_answered, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, a_prompt_larger_than_the_ring_arrives_whole, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, pipelined_requests_are_answered_in_order, 0, N_BACKENDS);

@@ -42,7 +42,19 @@ static void listen_on(struct rig *rig)
 	ck_assert_int_eq(listen(rig->listener, 64), 0);
 }
 
-void rig_start(struct rig *rig, enum io_backend io, uint32_t max_queue)
+struct message_serve rig_order(enum io_backend io, uint32_t max_queue)
+{
+	return (struct message_serve){.io = io,
+				      .max_connections = RIG_CONNECTIONS,
+				      .max_request_bytes = 8 << 20,
+				      .client_buffer_bytes = 256 << 10,
+				      .max_queue = max_queue,
+				      .max_workers = RIG_WORKERS,
+				      .uid = UINT64_MAX,
+				      .gid = UINT64_MAX};
+}
+
+void rig_start(struct rig *rig, const struct message_serve *order)
 {
 	int pair[2];
 	*rig = (struct rig){0};
@@ -62,16 +74,9 @@ void rig_start(struct rig *rig, enum io_backend io, uint32_t max_queue)
 	}
 	close(pair[1]);
 	rig->control = pair[0];
-	struct message_serve order = {.io = io,
-				      .max_connections = RIG_CONNECTIONS,
-				      .max_request_bytes = 8 << 20,
-				      .client_buffer_bytes = 256 << 10,
-				      .max_queue = max_queue,
-				      .uid = UINT64_MAX,
-				      .gid = UINT64_MAX};
 	int fds[2] = {-1, rig->listener};
 	ck_assert_int_eq(pulse_create(&fds[0], &rig->pulse, NULL), 0);
-	ck_assert_int_eq(message_send(rig->control, MESSAGE_SERVE, &order, sizeof order, fds, 2), 0);
+	ck_assert_int_eq(message_send(rig->control, MESSAGE_SERVE, order, sizeof *order, fds, 2), 0);
 	close(fds[0]);
 	struct message message;
 	rig_message(rig, &message);
@@ -80,7 +85,8 @@ void rig_start(struct rig *rig, enum io_backend io, uint32_t max_queue)
 
 void rig_serve(struct rig *rig, enum io_backend io, uint32_t max_queue)
 {
-	rig_start(rig, io, max_queue);
+	struct message_serve order = rig_order(io, max_queue);
+	rig_start(rig, &order);
 	rig_state(rig, 0, 0);
 	rig_worker_up(rig, 0, "small");
 }
@@ -206,6 +212,22 @@ void rig_record(struct rig *rig, unsigned worker, struct rig_record *out)
 	while (!try_record(rig, worker, out)) {
 		wait_for(rig->fds[worker].to_worker, "a record of the front");
 		channel_quiet(&rig->worker[worker]);
+	}
+}
+
+unsigned rig_any_record(struct rig *rig, struct rig_record *out)
+{
+	struct pollfd fds[RIG_WORKERS];
+	for (;;) {
+		for (unsigned i = 0; i < RIG_WORKERS; i++) {
+			fds[i] = (struct pollfd){.fd = rig->fds[i].to_worker, .events = POLLIN};
+			if (rig->worker[i].memory && try_record(rig, i, out))
+				return i;
+		}
+		ck_assert_msg(poll(fds, RIG_WORKERS, WAIT_S * 1000) > 0, "no record came to any worker");
+		for (unsigned i = 0; i < RIG_WORKERS; i++)
+			if (fds[i].revents)
+				channel_quiet(&rig->worker[i]);
 	}
 }
 

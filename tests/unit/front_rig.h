@@ -23,8 +23,10 @@ struct rig {
 	struct channel worker[RIG_WORKERS]; /* the workers' sides */
 };
 
+/* The usual order. */
+struct message_serve rig_order(enum io_backend io, uint32_t max_queue);
 /* Starts a front that is ready and knows no worker. */
-void rig_start(struct rig *rig, enum io_backend io, uint32_t max_queue);
+void rig_start(struct rig *rig, const struct message_serve *order);
 /* The same, and all models are loaded: worker 0 serves "small". */
 void rig_serve(struct rig *rig, enum io_backend io, uint32_t max_queue);
 /* Waits for the front's end; returns what front_main returned, or another number when it died or memory leaked. */
@@ -47,6 +49,8 @@ struct rig_record {
 	char payload[CHANNEL_RECORD_MAX + 1];
 };
 void rig_record(struct rig *rig, unsigned worker, struct rig_record *out);
+/* The next record of any worker; returns whose. */
+unsigned rig_any_record(struct rig *rig, struct rig_record *out);
 /* No record for a while. */
 void rig_no_record(struct rig *rig, unsigned worker);
 /* A whole call: its head, and its bytes (owned, terminated). */
