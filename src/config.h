@@ -35,6 +35,8 @@ struct config {
 	uint32_t max_connections;     /* 1024 */
 	uint64_t max_request_bytes;   /* 1M */
 	uint64_t client_buffer_bytes; /* 4M: answer bytes a slow client may leave unread before it is dropped */
+	uint32_t idle_seconds;	      /* 75 without a request, then a connection is closed */
+	uint32_t request_seconds;     /* 30 for a request to arrive, then 408 */
 	uint32_t max_queue;	      /* 64 calls in flight or waiting, then 429 */
 	uint32_t hang_seconds;	      /* 8: a process with work and without progress for so long is replaced */
 	char user[64];		      /* of the children when started as root; "" stays, capabilities are dropped */

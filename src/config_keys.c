@@ -116,12 +116,19 @@ static const struct config_key server_keys[] = {
 		 "io_uring is not "
 		 "allowed, and status tells."},
 	{"max_connections", KEY_NUMBER, MEMBER(max_connections), .min = 1, .max = 65536, .fallback = "1024",
-	 .help = "Client connections open at a time; further ones wait in the kernel's queue."},
+	 .help = "Client connections open at a time; further ones wait in the kernel's queue. While some wait, the "
+		 "connection that has been idle for longest is closed, if it has been for a second, and answers close "
+		 "theirs. The limit on descriptors may allow fewer; the log tells."},
 	{"max_request_bytes", KEY_SIZE, MEMBER(max_request_bytes), .min = 4 * KIB, .max = GIB, .fallback = "1M",
 	 .help = "Longest body of a request; longer ones get status 413."},
 	{"client_buffer_bytes", KEY_SIZE, MEMBER(client_buffer_bytes), .min = 64 * KIB, .max = GIB, .fallback = "4M",
 	 .help = "Answer bytes that a slow client may leave unread before its call is cancelled and its connection "
 		 "closed."},
+	{"idle_seconds", KEY_NUMBER, MEMBER(idle_seconds), .min = 1, .max = 86400, .fallback = "75",
+	 .help = "A connection without a request is closed after this."},
+	{"request_seconds", KEY_NUMBER, MEMBER(request_seconds), .min = 1, .max = 86400, .fallback = "30",
+	 .help = "Time for a request to arrive, from its first byte to its last; then it gets status 408. A complete "
+		 "answer of which a client takes nothing for 30 seconds is dropped."},
 	{"max_queue", KEY_NUMBER, MEMBER(max_queue), .min = 1, .max = 65536, .fallback = "64",
 	 .help = "Calls running or waiting, over all workers; past it a request gets status 429 with Retry-After."},
 	{"hang_seconds", KEY_NUMBER, MEMBER(hang_seconds), .min = 2, .max = 3600, .fallback = "8",

@@ -22,22 +22,36 @@
 
 enum {
 	RING_ENTRIES = 1024,
-	ACCEPT_PAUSE_MS = 100, /* when the system has no descriptors or no memory to accept with */
+	ACCEPT_PAUSE_MS = 100, /* a client waits and there is no place for it: before the next look */
 	DRAIN_S = 30,	       /* calls in flight may take so long to end */
 	DRAIN_LOOK_MS = 20,
-	OTHER_DESCRIPTORS = 1024,  /* channels of workers (three each), listeners, the loop */
+	OWN_DESCRIPTORS = 16,	   /* standard ones, parent, listeners, loop, those of one message, and one over */
+	WORKER_DESCRIPTORS = 6,	   /* a channel has three; it and that of a successor may meet for a moment */
+	CROWD = 256,		   /* connections whose going is worth giving memory back */
 	MMAP_THRESHOLD = 64 << 10, /* bytes; larger blocks go back to the kernel when they are freed */
 };
 
 /* --- listeners -------------------------------------------------------------------------------- */
 
-/* Accepts unless there are connections enough: then clients wait in the listener's backlog until one closes. */
+/* Accepts; when there are connections enough, waits for a client that waits for a place. */
 static void accept_next(struct front_listener *listener)
 {
 	struct front *front = listener->front;
-	if (!front->drain_until_ns && !listener->accept.in_flight && !listener->pause.in_flight &&
-	    front->connections.n < front->order.max_connections)
+	if (front->drain_until_ns || listener->accept.in_flight || listener->queue.in_flight ||
+	    listener->pause.in_flight)
+		return;
+	if (front->connections.n < front->order.max_connections)
 		loop_accept(front->loop, &listener->accept, listener->fd);
+	else
+		loop_poll(front->loop, &listener->queue, listener->fd);
+}
+
+/* A client waits and can't be taken: an idle connection makes room, or else we look again a little later. */
+static void make_room(struct front_listener *listener)
+{
+	struct front *front = listener->front;
+	connection_set_make_room(&front->connections); /* if it does, on_closed goes on at once */
+	loop_timer(front->loop, &listener->pause, ACCEPT_PAUSE_MS * MS);
 }
 
 static void on_accept(struct loop_op *op, int result)
@@ -48,10 +62,28 @@ static void on_accept(struct loop_op *op, int result)
 	/* Also one that came while the accept was being cancelled for the drain: it is answered like the others. */
 	if (result >= 0 && connection_open(&front->connections, result))
 		log_warning("no memory for a connection");
+	if (result >= 0 && front->accept_fails)
+		log_info("accepting connections again");
+	if (result >= 0)
+		front->accept_fails = false;
+	if (front->connections.n > front->most_connections)
+		front->most_connections = front->connections.n;
 	if (result < 0 && result != -ECONNABORTED && result != -ECANCELED) {
-		log_warning("accept: %s", strerror(-result));
-		loop_timer(front->loop, &listener->pause, ACCEPT_PAUSE_MS * MS);
+		if (!front->accept_fails)
+			log_warning("accept: %s; clients wait until it works again", strerror(-result));
+		front->accept_fails = true;
+		make_room(listener);
 	}
+	accept_next(listener);
+}
+
+static void on_queue(struct loop_op *op, int result)
+{
+	struct front_listener *listener =
+		(struct front_listener *)((char *)op - offsetof(struct front_listener, queue));
+	struct front *front = listener->front;
+	if (result != -ECANCELED && front->connections.n >= front->order.max_connections)
+		make_room(listener);
 	accept_next(listener);
 }
 
@@ -59,8 +91,8 @@ static void on_pause(struct loop_op *op, int result)
 {
 	struct front_listener *listener =
 		(struct front_listener *)((char *)op - offsetof(struct front_listener, pause));
-	if (result == 0)
-		accept_next(listener);
+	(void)result; /* cancelled: there is a place now */
+	accept_next(listener);
 }
 
 static void start_listening(struct front *front)
@@ -70,6 +102,7 @@ static void start_listening(struct front *front)
 		struct front_listener *listener = &front->listener[i];
 		listener->front = front;
 		listener->accept.done = on_accept;
+		listener->queue.done = on_queue;
 		listener->pause.done = on_pause;
 		/* Events are small and each one matters; what is accepted inherits this. A Unix socket does not know
 		 * it. */
@@ -87,13 +120,20 @@ static void on_gone(struct connection *connection)
 		exchange_abandon(exchange);
 }
 
+/* A place is free. Memory of a crowd that has gone lies between what is still in use, where the C library keeps it. */
 static void on_closed(struct connection *connection)
 {
 	struct front *front = connection_owner(connection);
-	/* Not from here: the connection may still be counted. */
-	for (unsigned i = 0; i < front->n_listeners; i++)
-		if (!front->listener[i].accept.in_flight && !front->listener[i].pause.in_flight)
-			loop_timer(front->loop, &front->listener[i].pause, 0);
+	for (unsigned i = 0; i < front->n_listeners; i++) {
+		struct front_listener *listener = &front->listener[i];
+		loop_cancel(front->loop, &listener->queue);
+		loop_cancel(front->loop, &listener->pause);
+		accept_next(listener); /* if neither was under way */
+	}
+	if (front->most_connections >= CROWD && front->connections.n <= front->most_connections / 2) {
+		malloc_trim(0);
+		front->most_connections = front->connections.n;
+	}
 }
 
 static const struct connection_handler handler = {
@@ -130,8 +170,10 @@ static void start_drain(struct front *front)
 	if (front->drain_until_ns)
 		return;
 	front->drain_until_ns = clock_now_ns() + DRAIN_S * 1000 * MS;
-	for (unsigned i = 0; i < front->n_listeners; i++)
+	for (unsigned i = 0; i < front->n_listeners; i++) {
 		loop_cancel(front->loop, &front->listener[i].accept);
+		loop_cancel(front->loop, &front->listener[i].queue);
+	}
 	connection_set_drain(&front->connections);
 	loop_timer(front->loop, &front->drain, 0);
 }
@@ -225,25 +267,30 @@ static int receive_order(struct front *front, struct err *err)
 }
 
 /* One descriptor per connection: takes what the hard limit gives, and lives with fewer connections if that is too
- * little. */
-static void make_room_for_connections(struct front *front)
+ * little. The descriptors of workers are set aside: a front that can't take their channels would serve nobody. */
+static int make_room_for_connections(struct front *front, struct err *err)
 {
 	struct rlimit limit;
-	rlim_t wanted = (rlim_t)front->order.max_connections + OTHER_DESCRIPTORS;
+	rlim_t others = OWN_DESCRIPTORS + (rlim_t)WORKER_DESCRIPTORS * front->order.max_workers;
+	rlim_t wanted = front->order.max_connections + others;
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
-		return;
+		return 0;
 	limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
-	if (!setrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur == wanted)
-		return;
-	getrlimit(RLIMIT_NOFILE, &limit);
-	uint32_t fit = limit.rlim_cur > 2 * OTHER_DESCRIPTORS ? (uint32_t)limit.rlim_cur - OTHER_DESCRIPTORS
-							      : (uint32_t)limit.rlim_cur / 2;
-	if (fit < front->order.max_connections) {
-		log_warning(
-			"max_connections is %u, but only %llu descriptors are allowed (RLIMIT_NOFILE): %u connections",
-			front->order.max_connections, (unsigned long long)limit.rlim_cur, fit);
-		front->order.max_connections = fit;
-	}
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur >= wanted)
+		return 0;
+	if (limit.rlim_cur <= others)
+		return err_set(
+			err, -EMFILE,
+			"%llu descriptors are allowed (RLIMIT_NOFILE): too few for the channels of %u workers and "
+			"a connection, which take %llu",
+			(unsigned long long)limit.rlim_cur, front->order.max_workers, (unsigned long long)others + 1);
+	front->order.max_connections = (uint32_t)(limit.rlim_cur - others);
+	log_warning("only %u connections at a time instead of %llu: %llu descriptors are allowed (RLIMIT_NOFILE)",
+		    front->order.max_connections, (unsigned long long)(wanted - others),
+		    (unsigned long long)limit.rlim_cur);
+	return 0;
 }
 
 static int start(struct front *front, struct err *err)
@@ -260,7 +307,9 @@ static int start(struct front *front, struct err *err)
 		return rc;
 	if (idset_count(&front->order.cpus) && bind_thread(&front->order.cpus, &warning))
 		log_warning("not bound to its CPUs: %s", warning.text); /* it serves all the same */
-	make_room_for_connections(front);
+	rc = make_room_for_connections(front, err);
+	if (rc)
+		return rc;
 	front->fleet.by_beginning = front->order.prefix_cache;
 	rc = call_table_init(&front->calls, front->order.max_queue);
 	if (rc)
@@ -271,6 +320,8 @@ static int start(struct front *front, struct err *err)
 	struct connection_limits limits = {
 		.max_request_bytes = front->order.max_request_bytes,
 		.client_buffer_bytes = front->order.client_buffer_bytes,
+		.idle_ns = front->order.idle_seconds * 1000 * MS,
+		.request_ns = front->order.request_seconds * 1000 * MS,
 	};
 	connection_set_init(&front->connections, front->loop, &handler, &limits, front);
 	front->drain.done = on_drain;

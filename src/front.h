@@ -32,13 +32,17 @@ enum { FRONT_LISTENERS_MAX = 2 };
 struct front_listener {
 	struct front *front;
 	int fd;
-	struct loop_op accept, pause; /* pause: after an error of the whole system, such as no descriptors */
+	struct loop_op accept;
+	struct loop_op queue; /* there is no place: a poll that tells when somebody waits for one */
+	struct loop_op pause; /* before the next look, when there was neither a place nor a descriptor */
 };
 
 struct front {
 	struct message_serve order;
 	struct loop *loop;
 	struct connection_set connections;
+	unsigned most_connections; /* since memory was last given back */
+	bool accept_fails;	   /* and the log knows */
 	struct front_listener listener[FRONT_LISTENERS_MAX];
 	unsigned n_listeners;
 	struct loop_op control; /* messages of the parent */

@@ -87,7 +87,9 @@ struct message_serve {
 	uint32_t io; /* enum io_backend */
 	uint32_t max_connections;
 	uint64_t max_request_bytes, client_buffer_bytes;
-	uint32_t max_queue; /* calls in flight or waiting, all workers */
+	uint32_t max_queue;	  /* calls in flight or waiting, all workers */
+	uint32_t idle_seconds;	  /* a connection without a request is closed after this */
+	uint32_t request_seconds; /* a request has so long to arrive */
 	uint32_t has_tcp;
 	uint32_t max_workers;  /* channels there will be at a time, at most */
 	uint32_t prefix_cache; /* 1: workers keep prompts, so that prompts which begin alike should meet */

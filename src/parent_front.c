@@ -120,6 +120,8 @@ void front_start(struct parent *parent)
 		.max_request_bytes = c->max_request_bytes,
 		.client_buffer_bytes = c->client_buffer_bytes,
 		.max_queue = c->max_queue,
+		.idle_seconds = c->idle_seconds,
+		.request_seconds = c->request_seconds,
 		.has_tcp = parent->tcp_fd >= 0,
 		.max_workers = c->n_models * parent->plan.n_workers,
 		.prefix_cache = c->prefix_cache_bytes != 0,

@@ -1,16 +1,20 @@
-/* One client connection as a state machine over three operations: a receive, a send, and a poll for the hang-up.
+/* One client connection as a state machine over three operations: a poll for bytes, a send, and a poll for the hang-up.
  *
  *                 a whole request              connection_end            all bytes left
  *      READING ---------------------> ANSWERING -------------> SENDING ------------------> READING (keep-alive)
- *         |  ^--- not whole yet: receive   |                      |            `---------> LINGERING (last answer)
+ *         |  ^--- not whole yet: poll      |                      |            `---------> LINGERING (last answer)
  *         |                                |                      |                            |
  *         | end of file, idle too long     | hang-up: `gone`      | error, client stalls       | end of file, 2 s
  *         '--------------------------------+----------------------+----------------------------+---> CLOSING
  *
  * Invariants. Outside of the loop's `done` functions a connection that is not CLOSING has an operation in flight: the
- * receive in READING and LINGERING, the hang-up poll in ANSWERING, the send in SENDING. Memory goes only when none is
- * left, hence never under a caller's feet. Nothing is received while an answer is made: a client that pipelines is held
- * back by its socket. The poll stays in flight for the connection's life, so that an answer costs no operation for it.
+ * poll for bytes in READING and LINGERING, the one for the hang-up in ANSWERING, the send in SENDING. Memory goes only
+ * when none is left, hence never under a caller's feet. Nothing is received while an answer is made: a client that
+ * pipelines is held back by its socket. The hang-up poll stays in flight for the connection's life, so that an answer
+ * costs no operation for it.
+ *
+ * Bytes are waited for with a poll and then received without waiting: one more system call for a request, but a receive
+ * in flight would need a buffer of its own, and it is the thousands that say nothing who would own them.
  *
  * LINGERING is there because closing a socket with unread bytes in it resets the connection, and the reset can overtake
  * the answer; so our side is shut down, and what still comes (the rest of a body refused as too large, say) is thrown
@@ -36,7 +40,9 @@
 #define TICK_MAX_NS SECOND
 #define TICK_MIN_NS (SECOND / 100)
 
-enum { IN_BYTES = 16384, HEAD_BYTES = 4096 };
+#define GRACE_NS SECOND /* an idle connection keeps its place for so long, whoever waits */
+
+enum { HEAD_BYTES = 4096 };
 
 enum connection_state { READING, ANSWERING, SENDING, LINGERING, CLOSING };
 
@@ -49,15 +55,16 @@ struct connection {
 	struct http_parser *parser;
 	uint64_t deadline_ns; /* when the tick ends the present state; 0: never */
 	bool request_begun;   /* READING: the deadline is the request's, not the idle one */
-	bool hung_up;	      /* the poll has ended */
-	bool given_up;	      /* ANSWERING: too slow or out of memory; `gone` is on its way */
-	bool last;	      /* no request after this answer */
+	bool idle;	      /* READING, and in the set's list of idle ones: */
+	struct connection *idle_next, *idle_previous;
+	bool hung_up;  /* the poll has ended */
+	bool given_up; /* ANSWERING: too slow or out of memory; `gone` is on its way */
+	bool last;     /* no request after this answer */
 	/* of the request being answered */
 	bool keep_alive, is_http_1_0, is_head;
 	bool chunked; /* its answer is */
-	struct loop_op receive, send, hangup;
+	struct loop_op readable, send, hangup;
 	struct output output;
-	char in[IN_BYTES];
 };
 
 #define CONNECTION_OF(op, field) ((struct connection *)((char *)(op)-offsetof(struct connection, field)))
@@ -67,7 +74,7 @@ struct connection {
 static void free_when_still(struct connection *connection)
 {
 	struct connection_set *set = connection->set;
-	if (connection->receive.in_flight || connection->send.in_flight || connection->hangup.in_flight)
+	if (connection->readable.in_flight || connection->send.in_flight || connection->hangup.in_flight)
 		return;
 	if (connection->previous)
 		connection->previous->next = connection->next;
@@ -85,13 +92,36 @@ static void free_when_still(struct connection *connection)
 	free(connection);
 }
 
+static void idle_begin(struct connection *connection)
+{
+	struct connection_set *set = connection->set;
+	if (connection->idle)
+		return;
+	connection->idle = true;
+	connection->idle_next = NULL;
+	connection->idle_previous = set->idle_last;
+	*(set->idle_last ? &set->idle_last->idle_next : &set->idle_first) = connection;
+	set->idle_last = connection;
+}
+
+static void idle_end(struct connection *connection)
+{
+	struct connection_set *set = connection->set;
+	if (!connection->idle)
+		return;
+	connection->idle = false;
+	*(connection->idle_previous ? &connection->idle_previous->idle_next : &set->idle_first) = connection->idle_next;
+	*(connection->idle_next ? &connection->idle_next->idle_previous : &set->idle_last) = connection->idle_previous;
+}
+
 /* Ends what is in flight, then the connection. May end its memory when called from one of its `done` functions. */
 static void wind_up(struct connection *connection)
 {
 	struct loop *loop = connection->set->loop;
 	connection->state = CLOSING;
 	connection->deadline_ns = 0;
-	loop_cancel(loop, &connection->receive);
+	idle_end(connection);
+	loop_cancel(loop, &connection->readable);
 	loop_cancel(loop, &connection->send);
 	loop_cancel(loop, &connection->hangup);
 	free_when_still(connection);
@@ -103,6 +133,22 @@ static void close_now(struct connection *connection)
 		wind_up(connection);
 }
 
+static void await_bytes(struct connection *connection)
+{
+	loop_poll(connection->set->loop, &connection->readable, connection->socket);
+}
+
+/* What there is, into the set's buffer. Bytes; 0 or -errno: nothing will come any more; -EAGAIN: not now. */
+static ssize_t take_bytes(struct connection *connection)
+{
+	struct connection_set *set = connection->set;
+	ssize_t n = recv(connection->socket, set->in, sizeof set->in, MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EINTR ? -EAGAIN : -errno;
+	set->counts.received_bytes += (uint64_t)n;
+	return n;
+}
+
 static void linger(struct connection *connection)
 {
 	if (connection->hung_up || shutdown(connection->socket, SHUT_WR) != 0) {
@@ -111,8 +157,8 @@ static void linger(struct connection *connection)
 	}
 	connection->state = LINGERING;
 	connection->deadline_ns = clock_now_ns() + LINGER_NS;
-	if (!connection->receive.in_flight)
-		loop_receive(connection->set->loop, &connection->receive, connection->socket, connection->in, IN_BYTES);
+	if (!connection->readable.in_flight)
+		await_bytes(connection);
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
@@ -121,6 +167,7 @@ static void begin_answering(struct connection *connection)
 {
 	connection->state = ANSWERING;
 	connection->deadline_ns = 0;
+	idle_end(connection);
 	connection->request_begun = false;
 	connection->answerer = NULL;
 	connection->chunked = false;
@@ -154,7 +201,11 @@ static void read_on(struct connection *connection)
 	else if (!connection->request_begun)
 		connection->deadline_ns = clock_now_ns() + limits->request_ns;
 	connection->request_begun = begun;
-	loop_receive(connection->set->loop, &connection->receive, connection->socket, connection->in, IN_BYTES);
+	if (begun)
+		idle_end(connection);
+	else
+		idle_begin(connection);
+	await_bytes(connection);
 }
 
 static void invite(struct connection *connection)
@@ -189,24 +240,31 @@ static void feed(struct connection *connection, const char *bytes, size_t n_byte
 	}
 }
 
-static void received(struct loop_op *op, int result)
+/* More of a request, or of what comes behind the last one. */
+static void read_bytes(struct connection *connection, int result)
 {
-	struct connection *connection = CONNECTION_OF(op, receive);
+	ssize_t n = result < 0 ? result : take_bytes(connection);
+	/* Readable and then not: that may be. Cancelled: the poll was that of a request which took too long. */
+	if (n == -EAGAIN || n == -ECANCELED)
+		await_bytes(connection);
+	else if (n <= 0)
+		close_now(connection);
+	else if (connection->state == READING)
+		feed(connection, connection->set->in, (size_t)n);
+	else
+		await_bytes(connection);
+}
+
+static void readable(struct loop_op *op, int result)
+{
+	struct connection *connection = CONNECTION_OF(op, readable);
 	switch (connection->state) {
 	case READING:
-		if (result > 0)
-			feed(connection, connection->in, (size_t)result);
-		else
-			close_now(connection);
+	case LINGERING:
+		read_bytes(connection, result);
 		break;
 	case ANSWERING: /* a request that took too long was refused: its rest is of no interest */
 	case SENDING:
-		break;
-	case LINGERING:
-		if (result > 0)
-			loop_receive(connection->set->loop, op, connection->socket, connection->in, IN_BYTES);
-		else
-			close_now(connection);
 		break;
 	case CLOSING:
 		free_when_still(connection);
@@ -243,9 +301,9 @@ static int queue(struct connection *connection, const void *bytes, size_t n_byte
 	if (connection->state != ANSWERING || connection->given_up)
 		return -EPIPE;
 	/* What was queued before counts: an answer that is large all at once is not its client's slowness. */
-	int rc = connection->output.n_bytes > connection->set->limits.client_buffer_bytes
-			 ? -EPIPE
-			 : output_append(&connection->output, bytes, n_bytes);
+	bool too_slow = connection->output.n_bytes > connection->set->limits.client_buffer_bytes;
+	int rc = too_slow ? -EPIPE : output_append(&connection->output, bytes, n_bytes);
+	connection->set->counts.slow_reader += too_slow;
 	if (rc != 0)
 		give_up(connection);
 	return rc;
@@ -276,6 +334,7 @@ static void sent(struct loop_op *op, int result)
 			close_now(connection);
 		return;
 	}
+	connection->set->counts.sent_bytes += (uint64_t)result;
 	output_take(&connection->output, (size_t)result);
 	if (connection->output.n_bytes) {
 		if (connection->state == SENDING)
@@ -306,7 +365,7 @@ static int queue_head(struct connection *connection, int status, const char *con
 	if (gmtime_r(&now, &utc)) /* RFC 9110, 6.6.1: a server with a clock says when */
 		n = strftime(lines, sizeof lines, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc);
 	int more = snprintf(lines + n, sizeof lines - n, "%s", extra ? extra : "");
-	if (connection->last)
+	if (connection->last || connection->set->crowded)
 		connection->keep_alive = false;
 	size_t n_head = more < 0 || (size_t)more >= sizeof lines - n
 				? 0
@@ -393,13 +452,15 @@ int connection_open(struct connection_set *set, int socket)
 	connection->set = set;
 	connection->socket = socket;
 	connection->last = set->draining;
-	connection->receive.done = received;
+	connection->readable.done = readable;
 	connection->send.done = sent;
 	connection->hangup.done = hung_up;
 	connection->next = set->first;
 	if (set->first)
 		set->first->previous = connection;
 	set->first = connection;
+	set->counts.opened++;
+	set->crowded = false; /* there was a place */
 	if (set->n++ == 0 && !set->tick.in_flight)
 		loop_timer(set->loop, &set->tick, tick_ns(&set->limits));
 	loop_hangup(set->loop, &connection->hangup, socket);
@@ -443,12 +504,16 @@ uint64_t connection_queued(const struct connection *connection)
 
 static void expire(struct connection *connection)
 {
+	struct connection_counts *counts = &connection->set->counts;
 	if (connection->state == READING && http_is_midway(connection->parser)) {
-		loop_cancel(connection->set->loop, &connection->receive);
+		counts->slow_request++;
+		loop_cancel(connection->set->loop, &connection->readable);
 		tell_refused(connection, 408, "the request did not arrive in time");
-	} else {
-		close_now(connection);
+		return;
 	}
+	counts->idle += connection->state == READING;
+	counts->slow_reader += connection->state == SENDING;
+	close_now(connection);
 }
 
 static void tick(struct loop_op *op, int result)
@@ -491,6 +556,18 @@ void connection_set_drain(struct connection_set *set)
 		next = connection->next;
 		connection_drain(connection);
 	}
+}
+
+bool connection_set_make_room(struct connection_set *set)
+{
+	struct connection *longest = set->idle_first;
+	set->crowded = true;
+	/* An idle connection's deadline says since when it is one. */
+	if (!longest || clock_now_ns() + set->limits.idle_ns < longest->deadline_ns + GRACE_NS)
+		return false;
+	set->counts.made_room++;
+	close_now(longest);
+	return true;
 }
 
 void connection_set_abort(struct connection_set *set)

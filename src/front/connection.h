@@ -13,7 +13,14 @@
  *
  * Answers wait in memory while the client does not read; past `client_buffer_bytes` the client is too slow and is
  * dropped. Meanwhile a poll for the peer's hang-up is always in flight: a client that goes away (end of file, reset,
- * too slow) before its answer has ended is reported by `gone`, once. */
+ * too slow) before its answer has ended is reported by `gone`, once.
+ *
+ * Nobody holds a connection for nothing for ever: between requests it is closed after `idle_ns`, a request has
+ * `request_ns` from its first byte to its last, a complete answer must be taken without pauses of `stall_ns`. When all
+ * places are taken and others wait (connection_set_make_room), the connection that has been idle for longest is closed,
+ * once it has been idle for a second, and answers are the last on their connections.
+ *
+ * A connection that is not saying anything costs about 2 KB: there is one receive buffer for all of them. */
 #ifndef WEIGHTD_SRC_FRONT_CONNECTION_H
 #define WEIGHTD_SRC_FRONT_CONNECTION_H
 
@@ -48,6 +55,18 @@ struct connection_limits {
 	uint64_t stall_ns; /* an ended answer of which the client takes no byte for so long is dropped; 0: 30 s */
 };
 
+enum { CONNECTION_RECEIVE_BYTES = 16384 };
+
+/* What has happened, for metrics. */
+struct connection_counts {
+	uint64_t opened;
+	uint64_t received_bytes, sent_bytes;
+	uint64_t idle;	       /* closed because they said nothing for too long */
+	uint64_t made_room;    /* closed, being idle, because others waited for a place */
+	uint64_t slow_request; /* refused: a request that took too long */
+	uint64_t slow_reader;  /* dropped: too much of the answer was not taken, or it was not taken any further */
+};
+
 /* All connections of a process. The fields are for reading. */
 struct connection_set {
 	struct loop *loop; /* borrows */
@@ -56,8 +75,12 @@ struct connection_set {
 	void *owner; /* borrows: the caller's, see connection_owner */
 	struct connection *first;
 	unsigned n;
+	struct connection *idle_first, *idle_last; /* those between requests, the one that has waited longest first */
 	bool draining;
+	bool crowded;	     /* others wait for a place */
 	struct loop_op tick; /* looks at the deadlines of all, while there are any */
+	struct connection_counts counts;
+	char in[CONNECTION_RECEIVE_BYTES]; /* what is received is parsed before the next receive */
 };
 
 void connection_set_init(struct connection_set *set, struct loop *loop, const struct connection_handler *handler,
@@ -65,6 +88,10 @@ void connection_set_init(struct connection_set *set, struct loop *loop, const st
 /* No request after the current answers: idle connections close now, others when their answer has left. A socket opened
  * from now on gets one answer. */
 void connection_set_drain(struct connection_set *set);
+/* There is no place for a client that waits: closes the connection that has been idle for longest, if it has been so
+ * for a second; true if there was one (`closed` comes from the loop). Until the next connection_open no connection is
+ * kept alive after its answer. */
+bool connection_set_make_room(struct connection_set *set);
 /* Drops every connection (`closed` comes from the loop, `gone` does not). The set may go away after loop_free. */
 void connection_set_abort(struct connection_set *set);
 

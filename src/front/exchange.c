@@ -232,10 +232,11 @@ static int admit(struct front *front, const struct fleet_model *model, const str
 	if (!ready)
 		return api_error_set(error, 503, "model_not_ready", NULL, "no worker of model '%s' is ready; try again",
 				     model->name);
-	if (front->calls.n > max - n)
-		return api_error_set(error, 429, "queue_full", NULL,
-				     "all %u places for calls are taken; try again in a moment", max);
-	return 0;
+	if (front->calls.n <= max - n)
+		return 0;
+	front->metrics.queue_full++;
+	return api_error_set(error, 429, "queue_full", NULL, "all %u places for calls are taken; try again in a moment",
+			     max);
 }
 
 static struct exchange *exchange_new(struct front *front, const struct api_request *request,

@@ -133,6 +133,42 @@ static void write_worker_metric(struct fleet *fleet, const struct worker_metric 
 	}
 }
 
+/* What the front knows of a worker, and the worker does not: prompts on their way to it. */
+static void write_waiting(const struct fleet *fleet, struct api_json *out)
+{
+	head(out, "weightd_waiting_prompt_bytes", "gauge",
+	     "Bytes of the worker's prompts that have shown no token yet.");
+	for (const struct front_worker *w = fleet->workers; w; w = w->next) {
+		api_json_format(out, "weightd_waiting_prompt_bytes{worker=\"%u\",node=\"%u\",model=\"", w->index,
+				w->node);
+		label_value(out, w->model->name);
+		api_json_format(out, "\"} %llu\n", (unsigned long long)w->waiting_bytes);
+	}
+}
+
+static void write_connections(const struct front *front, struct api_json *out)
+{
+	const struct connection_counts *counts = &front->connections.counts;
+	const struct {
+		const char *reason;
+		uint64_t n;
+	} ends[] = {{"idle", counts->idle},
+		    {"made_room", counts->made_room},
+		    {"slow_request", counts->slow_request},
+		    {"slow_reader", counts->slow_reader}};
+	single(out, "weightd_connections", "gauge", "Open client connections.", front->connections.n);
+	single(out, "weightd_connections_max", "gauge", "Client connections open at a time, at most.",
+	       front->order.max_connections);
+	single(out, "weightd_connections_total", "counter", "Client connections accepted.", counts->opened);
+	head(out, "weightd_connections_ended_total", "counter",
+	     "Connections the front ended for want of their clients.");
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		api_json_format(out, "weightd_connections_ended_total{reason=\"%s\"} %llu\n", ends[i].reason,
+				(unsigned long long)ends[i].n);
+	single(out, "weightd_received_bytes_total", "counter", "Bytes received from clients.", counts->received_bytes);
+	single(out, "weightd_sent_bytes_total", "counter", "Bytes sent to clients.", counts->sent_bytes);
+}
+
 static void write_model_tokens(const struct fleet *fleet, const char *name, const char *help, size_t offset,
 			       struct api_json *out)
 {
@@ -162,9 +198,14 @@ void metrics_write(struct front *front, struct api_json *out)
 	       metrics->stream_errors);
 	single(out, "weightd_clients_gone_total", "counter", "Clients that left before their answer ended.",
 	       metrics->clients_gone);
-	single(out, "weightd_connections", "gauge", "Open client connections.", front->connections.n);
+	write_connections(front, out);
 	single(out, "weightd_calls_in_flight", "gauge", "Calls given to workers and not ended; max_queue bounds them.",
 	       front->calls.n);
+	single(out, "weightd_calls_max", "gauge", "Calls in flight at a time, at most (max_queue).",
+	       front->order.max_queue);
+	single(out, "weightd_queue_full_total", "counter", "Requests refused with 429 because max_queue was reached.",
+	       metrics->queue_full);
+	write_waiting(&front->fleet, out);
 	write_histogram(out, "weightd_time_to_first_token_seconds",
 			"From a whole request to the first token of its answer.", &metrics->first_token);
 	write_histogram(out, "weightd_request_duration_seconds",

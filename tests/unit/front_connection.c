@@ -226,6 +226,7 @@ START_TEST(a_client_that_does_not_read_is_dropped)
 	ck_assert_int_eq(connection_end(connection), -EPIPE);
 	ck_assert(run_until(&rig, closed, 5000));
 	ck_assert_int_eq(rig.n_gone, 1);
+	ck_assert_uint_eq(rig.set.counts.slow_reader, 1);
 	ck_assert(heard_end(&rig)); /* and the client can tell: its body has no end */
 	ck_assert_ptr_null(strstr(rig.text, "\r\n0\r\n\r\n"));
 	rig_fini(&rig);
@@ -309,6 +310,9 @@ START_TEST(an_idle_connection_is_closed_without_a_word)
 	ck_assert_uint_ge(clock_now_ns() - begin, 60 * MS);
 	ck_assert_str_eq(body_of(&rig), "done");
 	ck_assert_int_eq(rig.n_closed, 1);
+	ck_assert_uint_eq(rig.set.counts.idle, 1);
+	ck_assert_uint_eq(rig.set.counts.received_bytes, strlen("GET /1 HTTP/1.1\r\n" HOST "\r\n"));
+	ck_assert_uint_eq(rig.set.counts.sent_bytes, rig.n_text);
 	rig_fini(&rig);
 }
 END_TEST
@@ -326,6 +330,8 @@ START_TEST(a_request_that_drips_in_is_refused)
 	ck_assert_int_eq(rig.status, 408);
 	ck_assert(run_until(&rig, heard_end, 5000));
 	ck_assert_ptr_nonnull(strstr(rig.text, "HTTP/1.1 408 Request Timeout\r\n"));
+	ck_assert_uint_eq(rig.set.counts.slow_request, 1);
+	ck_assert_uint_eq(rig.set.counts.idle, 0);
 	rig_fini(&rig);
 }
 END_TEST
@@ -338,6 +344,7 @@ START_TEST(a_client_that_stalls_on_a_complete_answer_is_dropped)
 	say(&rig, "GET / HTTP/1.1\r\n" HOST "\r\n");
 	ck_assert(run_until(&rig, closed, 5000));
 	ck_assert_int_eq(rig.n_gone, 0); /* its maker had finished */
+	ck_assert_uint_eq(rig.set.counts.slow_reader, 1);
 	rig_fini(&rig);
 }
 END_TEST
@@ -354,6 +361,47 @@ START_TEST(an_answer_may_take_its_time)
 	ck_assert_int_eq(connection_answer(rig.asking, 200, NULL, "late", 4, ""), 0);
 	ck_assert(run_until(&rig, heard_end, 5000));
 	ck_assert_str_eq(body_of(&rig), "late");
+	rig_fini(&rig);
+}
+END_TEST
+
+static bool room_was_made(struct rig *rig)
+{
+	return connection_set_make_room(&rig->set) || rig->set.counts.made_room;
+}
+
+START_TEST(an_idle_connection_makes_room_after_a_moment)
+{
+	struct rig rig;
+	rig_init(&rig, _i, NULL);
+	uint64_t begin = clock_now_ns();
+	ck_assert(!connection_set_make_room(&rig.set)); /* it has just come */
+	ck_assert(run_until(&rig, room_was_made, 20000));
+	ck_assert_uint_ge(clock_now_ns() - begin, 1000 * MS);
+	ck_assert(run_until(&rig, closed, 5000));
+	hear(&rig);
+	ck_assert(rig.at_end && rig.n_text == 0);
+	ck_assert_uint_eq(rig.set.counts.made_room, 1);
+	ck_assert(!connection_set_make_room(&rig.set)); /* there is nobody left */
+	rig_fini(&rig);
+}
+END_TEST
+
+START_TEST(a_request_keeps_its_place_and_gives_it_up_with_its_answer)
+{
+	struct rig rig;
+	rig_init(&rig, _i, NULL);
+	say(&rig, "GET / HTTP/1.1\r\n");
+	run_until(&rig, never, 1200);
+	ck_assert(!connection_set_make_room(&rig.set)); /* it is slow, but it comes */
+	say(&rig, HOST "\r\n");
+	ck_assert(run_until(&rig, asked, 5000));
+	ck_assert(!connection_set_make_room(&rig.set));
+	ck_assert_int_eq(connection_answer(rig.asking, 200, "text/plain", "done", 4, ""), 0);
+	ck_assert(run_until(&rig, heard_end, 5000));
+	ck_assert_ptr_nonnull(strstr(rig.text, "\r\nConnection: close\r\n"));
+	ck_assert_str_eq(body_of(&rig), "done");
+	ck_assert_uint_eq(rig.set.counts.made_room, 0);
 	rig_fini(&rig);
 }
 END_TEST
@@ -444,6 +492,8 @@ int main(void)
 		&a_request_that_drips_in_is_refused,
 		&a_client_that_stalls_on_a_complete_answer_is_dropped,
 		&an_answer_may_take_its_time,
+		&an_idle_connection_makes_room_after_a_moment,
+		&a_request_keeps_its_place_and_gives_it_up_with_its_answer,
 		&draining_closes_the_idle_and_lets_answers_end,
 		&an_aborted_answer_is_seen_to_be_cut_off,
 	};

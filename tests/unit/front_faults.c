@@ -243,6 +243,7 @@ START_TEST(past_max_connections_clients_wait)
 		client[i] = rig_connect(&rig);
 		rig_request(&client[i], "GET", "/v1/models", NULL);
 		rig_expect(rig_answer(&client[i]), 200, "small"); /* it is accepted, then */
+		rig_send(&client[i], "GET /v1");		  /* and has something to say: it keeps its place */
 	}
 	struct rig_client *late = &client[RIG_CONNECTIONS];
 	*late = rig_connect(&rig);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -54,7 +55,7 @@ struct message_serve rig_order(enum io_backend io, uint32_t max_queue)
 				      .gid = UINT64_MAX};
 }
 
-void rig_start(struct rig *rig, const struct message_serve *order)
+void rig_launch(struct rig *rig, const struct message_serve *order, unsigned max_descriptors)
 {
 	int pair[2];
 	*rig = (struct rig){0};
@@ -67,6 +68,9 @@ void rig_start(struct rig *rig, const struct message_serve *order)
 	if (rig->pid == 0) {
 		dup2(pair[1], MESSAGE_FD);
 		close_range(MESSAGE_FD + 1, ~0u, 0);
+		struct rlimit limit = {max_descriptors, max_descriptors};
+		if (max_descriptors && setrlimit(RLIMIT_NOFILE, &limit))
+			_exit(1);
 		log_init("front", LOG_LEVEL_ERROR);
 		int status = front_main();
 		_exit(__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check() ? STATUS_LEAK
@@ -78,9 +82,19 @@ void rig_start(struct rig *rig, const struct message_serve *order)
 	ck_assert_int_eq(pulse_create(&fds[0], &rig->pulse, NULL), 0);
 	ck_assert_int_eq(message_send(rig->control, MESSAGE_SERVE, order, sizeof *order, fds, 2), 0);
 	close(fds[0]);
+}
+
+void rig_ready(struct rig *rig)
+{
 	struct message message;
 	rig_message(rig, &message);
 	ck_assert_uint_eq(message.type, MESSAGE_READY);
+}
+
+void rig_start(struct rig *rig, const struct message_serve *order)
+{
+	rig_launch(rig, order, 0);
+	rig_ready(rig);
 }
 
 void rig_serve(struct rig *rig, enum io_backend io, uint32_t max_queue)
@@ -164,7 +178,7 @@ static void settle(struct rig *rig, const char *model)
 	ck_abort_msg("the front does not learn of model %s", model);
 }
 
-void rig_worker_up(struct rig *rig, unsigned worker, const char *model)
+void rig_worker_up_unseen(struct rig *rig, unsigned worker, const char *model)
 {
 	struct err err;
 	struct message_worker_up up = {.worker = worker, .created = 1700000000, .context_tokens = 2048};
@@ -179,6 +193,11 @@ void rig_worker_up(struct rig *rig, unsigned worker, const char *model)
 	snprintf(up.model, sizeof up.model, "%s", model);
 	int fds[3] = {rig->fds[worker].memory, rig->fds[worker].to_worker, rig->fds[worker].to_front};
 	ck_assert_int_eq(message_send(rig->control, MESSAGE_WORKER_UP, &up, sizeof up, fds, 3), 0);
+}
+
+void rig_worker_up(struct rig *rig, unsigned worker, const char *model)
+{
+	rig_worker_up_unseen(rig, worker, model);
 	settle(rig, model);
 }
 

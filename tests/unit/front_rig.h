@@ -25,6 +25,9 @@ struct rig {
 
 /* The usual order. */
 struct message_serve rig_order(enum io_backend io, uint32_t max_queue);
+/* Starts a front, which may have so many descriptors at most; 0: as many as the test. rig_ready waits for it. */
+void rig_launch(struct rig *rig, const struct message_serve *order, unsigned max_descriptors);
+void rig_ready(struct rig *rig);
 /* Starts a front that is ready and knows no worker. */
 void rig_start(struct rig *rig, const struct message_serve *order);
 /* The same, and all models are loaded: worker 0 serves "small". */
@@ -38,6 +41,7 @@ void rig_fini(struct rig *rig); /* of a front that has ended */
 /* The parent tells of "small", loading or served, and, when `failed` is not 0, of "broken", which stands like that. */
 void rig_state(struct rig *rig, uint32_t loading, enum model_standing failed);
 void rig_worker_up(struct rig *rig, unsigned worker, const char *model);
+void rig_worker_up_unseen(struct rig *rig, unsigned worker, const char *model); /* without asking the front about it */
 void rig_worker_down(struct rig *rig, unsigned worker);
 /* The next message of the front. */
 void rig_message(struct rig *rig, struct message *out);
