@@ -9,10 +9,11 @@
 #define WEIGHTD_SHM_LAYOUT_H
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define SEGMENT_MAGIC 0x3147455344544857ull /* "WHTDSEG1" */
-enum { SEGMENT_LAYOUT_VERSION = 1, SEGMENT_HEADER_BYTES = 4096, SEGMENT_DIGEST_BYTES = 16 };
+enum { SEGMENT_LAYOUT_VERSION = 2, SEGMENT_HEADER_BYTES = 4096, SEGMENT_DIGEST_BYTES = 16 };
 
 /* The file the payload was made from, as stat(2) saw it when it was opened. */
 struct segment_source {
@@ -32,9 +33,11 @@ struct segment_header {
 	uint32_t page_bytes;  /* base page size it was checked with */
 	uint32_t pack_layout; /* version of the packing (src/kernel/pack.h) */
 	uint32_t published;   /* 1: complete */
+	uint32_t isa;	      /* whose kernels read the packing (enum pack_isa, src/kernel/pack.h) */
+	uint32_t reserved;    /* 0 */
 	char instance[64], model[128];
 	struct segment_source source;
 };
-static_assert(sizeof(struct segment_header) == 64 + 192 + 40 + 1024, "segment_header is part of the segment layout");
+static_assert(sizeof(struct segment_header) == 72 + 192 + 40 + 1024, "segment_header is part of the segment layout");
 
 #endif

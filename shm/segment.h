@@ -7,12 +7,15 @@
  *   fill:     the caller, from a thread bound to the node
  *   publish:  collapse to huge pages -> hash -> every page's node asked (move_pages), misplaced ones moved and asked
  *             again -> header completed -> unmap -> mode 0440, write access dropped, memfd sealed -> read-only
- * descriptor
+ *             descriptor
+ *   adopt:    what an earlier daemon published is taken over if a load could not make it any better (segment_adopt.c)
  *
- * A name is "/weightd.<instance>.<model>.g<generation>.n<node>". */
+ * A name is "/weightd.<instance>.<model>.g<generation>.n<node>". Anybody may make objects in /dev/shm, so where another
+ * user has taken the name the segment gets a longer one, with ".x" and 16 random hexadecimal digits behind it. */
 #ifndef WEIGHTD_SHM_SEGMENT_H
 #define WEIGHTD_SHM_SEGMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -38,6 +41,7 @@ struct segment_spec {
 	enum segment_huge huge;
 	gid_t group;	      /* group of the published object; (gid_t)-1: unchanged */
 	uint32_t pack_layout; /* for the header: the reader compares it with its own, this folder knows no packing */
+	uint32_t isa;	      /* the same */
 	struct segment_source source;
 };
 
@@ -62,8 +66,8 @@ int segment_name(const char *instance, const char *model, uint32_t generation, u
 		 char out[SEGMENT_NAME_BYTES], struct err *err);
 
 /* The steps of create. On failure nothing is left behind. -ENOSPC: /dev/shm too small (with backing shm), -ENOMEM: the
- * node or the cgroup has not enough free memory (figures in `err`), -EEXIST: the name is taken. Node memory that turns
- * out short only while allocating gives -ENOMEM, too. */
+ * node or the cgroup has not enough free memory (figures in `err`), -EEXIST: this very user has an object of the name.
+ * Node memory that turns out short only while allocating gives -ENOMEM, too. */
 int segment_create(const struct segment_spec *spec, struct segment *out, struct err *err);
 
 static inline void *segment_payload(const struct segment *segment)
@@ -71,9 +75,10 @@ static inline void *segment_payload(const struct segment *segment)
 	return (char *)segment->base + SEGMENT_HEADER_BYTES;
 }
 
-/* Copies the filled payload of `from`, by a thread made for it that runs on `cpus` (those of the new segment's node;
- * empty: anywhere) and is gone again when this returns. Both segments have the same size, else -EINVAL. */
-int segment_copy(struct segment *to, const struct segment *from, const struct idset *cpus, struct err *err);
+/* Copies the payload of a filled or published segment mapped at `from` (borrows; [from_bytes], header page included),
+ * by a thread made for it that runs on `cpus` (those of the new segment's node; empty: anywhere) and is gone again when
+ * this returns. Both segments have the same size, else -EINVAL. */
+int segment_copy(struct segment *to, const void *from, uint64_t from_bytes, const struct idset *cpus, struct err *err);
 
 /* The steps of publish. Placement that the kernel refused to tell does not fail it: the report says so. -EIO: pages
  * that are known to be misplaced and stay so. -ENOMEM: huge pages were demanded and not obtained. On success the
@@ -96,15 +101,37 @@ struct segment_view {
 int segment_attach(int readonly_fd, struct segment_view *out, struct err *err);
 void segment_detach(struct segment_view *view);
 
+/* Whether the object behind `fd` (borrows; read-only) is what a load for `wanted` would publish now, found by `name`
+ * or, with "", without one. Looks at the object (owner, group, mode, links, seals), at its size and header, hashes all
+ * of it and asks for the node of every page; `wanted`'s payload_bytes is not looked at, because only a load would know
+ * it. On success the segment is attached (detach it) and *report is what was found. Else -EINVAL with the reason, or
+ * what the kernel said. Does not look into the payload. */
+int segment_adopt(int fd, const char *name, const struct segment_spec *wanted, struct segment_view *view,
+		  struct segment_report *report, struct err *err);
+
 /* Counts pages, placement and huge pages of an attached view now; the digest is the header's, not computed again. */
 int segment_check(const struct segment_view *view, unsigned node, struct segment_report *report, struct err *err);
 
 /* XXH3-128 over the payload part, as in the header. */
 void segment_digest(const void *base, uint64_t total_bytes, uint8_t out[SEGMENT_DIGEST_BYTES]);
 
-/* Removes every named segment "/weightd.<instance>.*" owned by this uid; another owner's object is left alone. Returns
- * the number removed or -errno. */
+/* A segment by its name alone: nothing is known of its content. */
+struct segment_found {
+	char name[SEGMENT_NAME_BYTES]; /* with the leading '/' */
+	char model[sizeof(((struct segment_header *)0)->model)];
+	uint32_t generation;
+	unsigned node;
+};
+/* Takes the name of a segment of `instance` apart (salted ones, too; without the leading '/'). False: it is none. */
+bool segment_parse(const char *name, const char *instance, struct segment_found *out);
+
+/* Every named segment of `instance` that is a regular file of this uid; another owner's object is nobody's business.
+ * Returns owned in *out [*n], NULL when there are none. The caller holds the instance's lock. */
+int segment_find(const char *instance, struct segment_found **out, unsigned *n, struct err *err);
+
+/* Removes those of the instance, or of one model of it. Returns the number removed or -errno. */
 int segment_remove_instance(const char *instance, struct err *err);
+int segment_remove_model(const char *instance, const char *model, struct err *err);
 
 /* 0, or -EBUSY while another daemon of this uid holds the instance; *lock_fd holds the lock until closed (returns
  * owned). The lock is a file next to the segments: "/dev/shm/weightd.<instance>.lock" (flock). */

@@ -28,6 +28,7 @@
 #include "numa/topology.h"
 #include "shm/segment.h"
 #include "shm/segment_map.h"
+#include "shm/segment_name.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
@@ -36,17 +37,6 @@
 /* The reserve is for what comes with a segment: page tables, the maker's buffers, the kernel's own watermarks. */
 enum { STEP_BYTES = 64 << 20, RESERVE_BYTES = 32 << 20 };
 
-static int total_bytes(uint64_t payload_bytes, uint64_t *out)
-{
-	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE), total;
-	if (!payload_bytes)
-		return -EINVAL;
-	if (__builtin_add_overflow(payload_bytes, SEGMENT_HEADER_BYTES + page_bytes - 1, &total) || total > INT64_MAX)
-		return -EOVERFLOW;
-	*out = total / page_bytes * page_bytes;
-	return 0;
-}
-
 static int open_named(struct segment *segment, struct err *err)
 {
 	char name[SEGMENT_NAME_BYTES];
@@ -54,9 +44,9 @@ static int open_named(struct segment *segment, struct err *err)
 	int rc = segment_name(spec->instance, spec->model, spec->generation, spec->node, name, err);
 	if (rc)
 		return rc;
-	segment->fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600); /* close-on-exec by definition */
-	if (segment->fd < 0)
-		return err_set(err, -errno, "shared memory %s: %s", name, strerror(errno));
+	rc = segment_open_new(name, &segment->fd);
+	if (rc)
+		return err_set(err, rc, "shared memory %s: %s", name, strerror(-rc));
 	memcpy(segment->name, name, sizeof segment->name); /* from here on there is something to unlink */
 	struct statvfs fs;
 	if (fstatvfs(segment->fd, &fs))
@@ -132,7 +122,7 @@ static int allocate(const struct segment *segment, struct err *err)
 int segment_create(const struct segment_spec *spec, struct segment *out, struct err *err)
 {
 	struct segment segment = {.fd = -1, .spec = *spec};
-	int rc = total_bytes(spec->payload_bytes, &segment.total_bytes);
+	int rc = segment_total_bytes(spec->payload_bytes, &segment.total_bytes);
 	if (rc)
 		return err_set(err, rc, "a segment of %llu payload bytes cannot be made",
 			       (unsigned long long)spec->payload_bytes);
@@ -194,12 +184,13 @@ static void *copy_thread(void *argument)
 	return NULL;
 }
 
-int segment_copy(struct segment *to, const struct segment *from, const struct idset *cpus, struct err *err)
+int segment_copy(struct segment *to, const void *from, uint64_t from_bytes, const struct idset *cpus, struct err *err)
 {
-	if (to->total_bytes != from->total_bytes)
+	if (to->total_bytes != from_bytes)
 		return err_set(err, -EINVAL, "a segment of %llu bytes cannot become a copy of one of %llu",
-			       (unsigned long long)to->total_bytes, (unsigned long long)from->total_bytes);
-	struct copy copy = {segment_payload(to), segment_payload(from), to->total_bytes - SEGMENT_HEADER_BYTES};
+			       (unsigned long long)to->total_bytes, (unsigned long long)from_bytes);
+	struct copy copy = {segment_payload(to), (const char *)from + SEGMENT_HEADER_BYTES,
+			    to->total_bytes - SEGMENT_HEADER_BYTES};
 	pthread_attr_t attributes;
 	pthread_t thread;
 	int rc = pthread_attr_init(&attributes);

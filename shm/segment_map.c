@@ -7,6 +7,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "shm/layout.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
 int segment_map(int fd, size_t bytes, int protection, void **base)
 {
 	/* A huge page can map a 2 MiB part of the object only where address and offset agree modulo 2 MiB. mmap
@@ -34,6 +40,23 @@ int segment_map(int fd, size_t bytes, int protection, void **base)
 	madvise(map, bytes, MADV_DONTDUMP); /* gigabytes that the model's file has, too */
 	*base = map;
 	return 0;
+}
+
+int segment_total_bytes(uint64_t payload_bytes, uint64_t *out)
+{
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE), total;
+	if (!payload_bytes)
+		return -EINVAL;
+	if (__builtin_add_overflow(payload_bytes, SEGMENT_HEADER_BYTES + page_bytes - 1, &total) || total > INT64_MAX)
+		return -EOVERFLOW;
+	*out = total / page_bytes * page_bytes;
+	return 0;
+}
+
+void segment_collapse(void *base, size_t bytes)
+{
+	for (size_t at = 0; bytes - at >= SEGMENT_HUGE_BYTES; at += SEGMENT_HUGE_BYTES)
+		madvise((char *)base + at, SEGMENT_HUGE_BYTES, MADV_COLLAPSE);
 }
 
 int segment_populate(const void *base, size_t bytes)

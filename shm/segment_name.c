@@ -3,15 +3,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "shm/segment.h"
+#include "shm/segment_name.h"
 
 /* Where shm_open(3) puts its objects on Linux. */
 #define SHM_DIRECTORY "/dev/shm"
+
+enum { SALT_TRIES = 8 };
 
 static const char word_characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
 
@@ -40,66 +46,155 @@ int segment_name(const char *instance, const char *model, uint32_t generation, u
 			       model);
 	if (n >= sizeof((struct segment_header *)0)->model)
 		return err_set(err, -ENAMETOOLONG, "model '%.64s': at most 127 characters", model);
-	/* 9 + 63 + 1 + 127 + 2 + 10 + 2 + 10 characters at most: under NAME_MAX. */
+	/* 9 + 63 + 1 + 127 + 2 + 10 + 2 + 10 characters at most, and 18 more with a salt: under NAME_MAX. */
 	snprintf(out, SEGMENT_NAME_BYTES, "/weightd.%s.%s.g%u.n%u", instance, model, generation, node);
 	return 0;
 }
 
-/* Moves *at over `letter` and the digits after it. */
-static bool skip_number(const char **at, char letter)
+/* True when something has the name and it is another user's. Nobody can exchange our object for one of theirs, nor they
+ * ours: the directory is sticky. */
+static bool is_anothers(const char *name)
 {
-	if (**at != letter)
-		return false;
-	size_t n = strspn(*at + 1, "0123456789");
-	*at += n + 1;
-	return n > 0;
+	char path[sizeof SHM_DIRECTORY + SEGMENT_NAME_BYTES];
+	struct stat st;
+	snprintf(path, sizeof path, SHM_DIRECTORY "%s", name);
+	return !lstat(path, &st) && st.st_uid != geteuid();
 }
 
-/* True for "<prefix><model>.g<number>.n<number>": nothing else in the directory is a segment. */
-static bool is_segment_name(const char *name, const char *prefix)
+int segment_open_new(char name[SEGMENT_NAME_BYTES], int *fd)
 {
-	size_t n = strlen(prefix);
-	if (strncmp(name, prefix, n))
+	size_t n = strlen(name);
+	for (unsigned tries = 0; tries < SALT_TRIES; tries++) {
+		uint64_t salt;
+		int made = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600); /* close-on-exec by definition */
+		if (made >= 0) {
+			*fd = made;
+			return 0;
+		}
+		if (errno != EEXIST)
+			return -errno;
+		if (!is_anothers(name))
+			return -EEXIST;
+		if (getrandom(&salt, sizeof salt, 0) != sizeof salt)
+			return -errno;
+		snprintf(name + n, SEGMENT_NAME_BYTES - n, ".x%016llx", (unsigned long long)salt);
+	}
+	return -EEXIST;
+}
+
+/* Cuts the last component off `text`, which has to be `letter` and a number. */
+static bool cut_number(char *text, char letter, uint32_t *out)
+{
+	char *dot = strrchr(text, '.');
+	if (!dot || dot[1] != letter)
 		return false;
-	/* A model's name may hold dots, so look for the suffix from the right. */
-	const char *last = strrchr(name + n, '.');
-	if (!last || last == name + n)
+	size_t n = strspn(dot + 2, "0123456789");
+	if (!n || n > 10 || dot[2 + n])
 		return false;
-	const char *at = last - 1;
-	while (at > name + n && *at != '.')
-		at--;
-	if (at == name + n)
+	unsigned long long value = strtoull(dot + 2, NULL, 10); /* ten digits fit */
+	if (value > UINT32_MAX)
 		return false;
-	at++;
-	return skip_number(&at, 'g') && at == last && (at++, skip_number(&at, 'n')) && !*at;
+	*dot = '\0';
+	*out = (uint32_t)value;
+	return true;
+}
+
+/* The same for a salt, which need not be there. */
+static void cut_salt(char *text)
+{
+	char *dot = strrchr(text, '.');
+	if (dot && dot[1] == 'x' && strspn(dot + 2, "0123456789abcdef") == 16 && !dot[18])
+		*dot = '\0';
+}
+
+bool segment_parse(const char *name, const char *instance, struct segment_found *out)
+{
+	char prefix[96], rest[SEGMENT_NAME_BYTES];
+	struct segment_found found = {.generation = 0};
+	/* An instance has no dots, so the prefix of one is never the beginning of another's. A model may have some, so
+	 * its end is looked for from the right. */
+	size_t n = (size_t)snprintf(prefix, sizeof prefix, "weightd.%.64s.", instance);
+	if (strncmp(name, prefix, n) || strlen(name) > SEGMENT_NAME_BYTES - 2)
+		return false;
+	snprintf(rest, sizeof rest, "%s", name + n);
+	cut_salt(rest);
+	if (!cut_number(rest, 'n', &found.node) || !cut_number(rest, 'g', &found.generation))
+		return false;
+	if (!rest[0] || strlen(rest) >= sizeof found.model)
+		return false;
+	snprintf(found.model, sizeof found.model, "%s", rest);
+	snprintf(found.name, sizeof found.name, "/%s", name);
+	*out = found;
+	return true;
+}
+
+/* Adds an entry to the list if it is a segment of this user. 0 or -ENOMEM. */
+static int add_entry(int directory, const char *name, const char *instance, struct segment_found **list, unsigned *n)
+{
+	struct segment_found found;
+	struct stat st;
+	if (!segment_parse(name, instance, &found) || fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) ||
+	    !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+		return 0;
+	struct segment_found *longer = reallocarray(*list, *n + 1, sizeof found);
+	if (!longer)
+		return -ENOMEM;
+	longer[(*n)++] = found;
+	*list = longer;
+	return 0;
+}
+
+int segment_find(const char *instance, struct segment_found **out, unsigned *n, struct err *err)
+{
+	struct segment_found *list = NULL;
+	unsigned n_list = 0;
+	int rc = check_instance(instance, err);
+	if (rc)
+		return rc;
+	DIR *directory = opendir(SHM_DIRECTORY);
+	if (!directory)
+		return err_set(err, -errno, SHM_DIRECTORY ": %s", strerror(errno));
+	for (const struct dirent *entry; !rc && (entry = readdir(directory));)
+		rc = add_entry(dirfd(directory), entry->d_name, instance, &list, &n_list);
+	closedir(directory);
+	if (rc) {
+		free(list);
+		return err_set(err, rc, "listing " SHM_DIRECTORY ": %s", strerror(-rc));
+	}
+	*out = list;
+	*n = n_list;
+	return 0;
+}
+
+/* Removes the segments of one model, or with NULL all. The directory is sticky: what was found to be ours cannot be
+ * exchanged for another owner's object under our hands. */
+static int remove_segments(const char *instance, const char *model, struct err *err)
+{
+	struct segment_found *list;
+	unsigned n;
+	int removed = 0, rc = segment_find(instance, &list, &n, err);
+	if (rc)
+		return rc;
+	for (unsigned i = 0; i < n; i++) {
+		if (model && strcmp(list[i].model, model))
+			continue;
+		if (!shm_unlink(list[i].name))
+			removed++;
+		else if (errno != ENOENT && !rc)
+			rc = err_set(err, -errno, SHM_DIRECTORY "%.160s: %s", list[i].name, strerror(errno));
+	}
+	free(list);
+	return rc ? rc : removed;
 }
 
 int segment_remove_instance(const char *instance, struct err *err)
 {
-	char prefix[96];
-	int rc = check_instance(instance, err), removed = 0;
-	if (rc)
-		return rc;
-	snprintf(prefix, sizeof prefix, "weightd.%s.", instance);
-	DIR *directory = opendir(SHM_DIRECTORY);
-	if (!directory)
-		return err_set(err, -errno, SHM_DIRECTORY ": %s", strerror(errno));
-	for (const struct dirent *entry; (entry = readdir(directory));) {
-		struct stat st;
-		if (!is_segment_name(entry->d_name, prefix))
-			continue;
-		/* The directory is sticky: what is ours cannot be exchanged for another owner's object under our hands.
-		 */
-		if (fstatat(dirfd(directory), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) ||
-		    st.st_uid != geteuid())
-			continue;
-		if (!unlinkat(dirfd(directory), entry->d_name, 0))
-			removed++;
-		else if (errno != ENOENT && !rc)
-			rc = err_set(err, -errno, SHM_DIRECTORY "/%.160s: %s", entry->d_name, strerror(errno));
-	}
-	closedir(directory);
-	return rc ? rc : removed;
+	return remove_segments(instance, NULL, err);
+}
+
+int segment_remove_model(const char *instance, const char *model, struct err *err)
+{
+	return remove_segments(instance, model, err);
 }
 
 static void lock_path(const char *instance, char path[128])

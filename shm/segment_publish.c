@@ -20,25 +20,12 @@
 #include "shm/segment.h"
 #include "shm/segment_map.h"
 
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* Linux 6.1 */
-#endif
-
 void segment_digest(const void *base, uint64_t total_bytes, uint8_t out[SEGMENT_DIGEST_BYTES])
 {
 	XXH128_canonical_t digest;
 	XXH128_canonicalFromHash(
 		&digest, XXH3_128bits((const char *)base + SEGMENT_HEADER_BYTES, total_bytes - SEGMENT_HEADER_BYTES));
 	memcpy(out, digest.digest, SEGMENT_DIGEST_BYTES);
-}
-
-/* Asks for huge pages part by part: one that cannot be had must not stop the ones after it. */
-static void collapse(const struct segment *segment)
-{
-	if (segment->spec.huge == SEGMENT_HUGE_OFF)
-		return;
-	for (uint64_t at = 0; segment->total_bytes - at >= SEGMENT_HUGE_BYTES; at += SEGMENT_HUGE_BYTES)
-		madvise((char *)segment->base + at, SEGMENT_HUGE_BYTES, MADV_COLLAPSE);
 }
 
 static int check_placement(const struct segment *segment, struct placement *out, struct err *err)
@@ -91,6 +78,7 @@ static void complete_header(const struct segment *segment, const uint8_t digest[
 		.node = (int32_t)spec->node,
 		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
 		.pack_layout = spec->pack_layout,
+		.isa = spec->isa,
 		.source = spec->source,
 	};
 	memcpy(made.digest, digest, SEGMENT_DIGEST_BYTES);
@@ -128,7 +116,8 @@ int segment_publish(struct segment *segment, int *readonly_fd, struct segment_re
 {
 	struct segment_report made = {.total_bytes = segment->total_bytes};
 	int fd = -1;
-	collapse(segment);
+	if (segment->spec.huge != SEGMENT_HUGE_OFF)
+		segment_collapse(segment->base, segment->total_bytes);
 	segment_digest(segment->base, segment->total_bytes, made.digest);
 	int rc = check_placement(segment, &made.placement, err);
 	if (!rc)

@@ -153,25 +153,46 @@ int listener_tcp(const char *text, int *out, struct err *err)
 	return 0;
 }
 
-int listener_inherit(int *unix_fd, int *tcp_fd, struct err *err)
+/* One descriptor that systemd passed (takes it). Sockets come first: a socket unit's default name could be taken for a
+ * segment's, not the other way round. */
+static int sort_inherited(int fd, const char *name, int *unix_fd, int *tcp_fd, struct fdstore *store)
 {
-	int n = sd_listen_fds(1);
-	if (n < 0)
-		return err_set(err, n, "LISTEN_FDS: %s", strerror(-n));
-	for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + n; fd++) {
-		/* Role processes expect their orders on this very number, so it has to be moved out of the way. */
-		int moved = fcntl(fd, F_DUPFD_CLOEXEC, 10);
-		if (moved < 0)
-			return err_set(err, -errno, "LISTEN_FDS: %s", strerror(errno));
+	if (*unix_fd < 0 && sd_is_socket(fd, AF_UNIX, SOCK_STREAM, 1) > 0)
+		*unix_fd = fd;
+	else if (*tcp_fd < 0 &&
+		 (sd_is_socket(fd, AF_INET, SOCK_STREAM, 1) > 0 || sd_is_socket(fd, AF_INET6, SOCK_STREAM, 1) > 0))
+		*tcp_fd = fd;
+	else if (!strncmp(name, FDSTORE_PREFIX, strlen(FDSTORE_PREFIX)) && sd_is_socket(fd, 0, 0, -1) == 0)
+		fdstore_add(store, fd, name);
+	else {
 		close(fd);
-		if (*unix_fd < 0 && sd_is_socket(moved, AF_UNIX, SOCK_STREAM, 1) > 0)
-			*unix_fd = moved;
-		else if (*tcp_fd < 0 && (sd_is_socket(moved, AF_INET, SOCK_STREAM, 1) > 0 ||
-					 sd_is_socket(moved, AF_INET6, SOCK_STREAM, 1) > 0))
-			*tcp_fd = moved;
-		else
-			return err_set(err, -EINVAL,
-				       "LISTEN_FDS: descriptor %d is neither the Unix nor the TCP listener", fd);
+		return -EINVAL;
 	}
 	return 0;
+}
+
+int listener_inherit(int *unix_fd, int *tcp_fd, struct fdstore *store, struct err *err)
+{
+	char **names = NULL;
+	int rc = 0, n = sd_listen_fds_with_names(1, &names);
+	if (n < 0)
+		return err_set(err, n, "LISTEN_FDS: %s", strerror(-n));
+	for (int i = 0; i < n && !rc; i++) {
+		int fd = SD_LISTEN_FDS_START + i;
+		/* Role processes expect their orders on the first number, so it has to be moved out of the way. */
+		int moved = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+		if (moved < 0) {
+			rc = err_set(err, -errno, "LISTEN_FDS: %s", strerror(errno));
+			break;
+		}
+		close(fd);
+		rc = sort_inherited(moved, names[i], unix_fd, tcp_fd, store);
+		if (rc)
+			err_set(err, rc, "LISTEN_FDS: descriptor %d ('%.64s') is neither a listener nor one of ours",
+				fd, names[i]);
+	}
+	for (int i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
+	return rc;
 }

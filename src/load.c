@@ -19,10 +19,9 @@
 #include "numa/topology.h"
 #include "src/engine/tokenizer.h"
 #include "src/load_file.h"
+#include "src/load_order.h"
 #include "src/load_pack.h"
 #include "src/model_gguf.h"
-
-enum { MAX_NODES = sizeof(((struct message_load *)0)->node) / sizeof(uint16_t) };
 
 struct load {
 	const struct message_load *order;
@@ -30,52 +29,9 @@ struct load {
 	struct load_file file;
 	struct model_plan plan;
 	struct image_header header;
-	struct segment segments[MAX_NODES];
+	struct segment segments[LOAD_NODES_MAX];
 	uint32_t n_created;
 };
-
-/* The order comes from the parent, but a wrong one must not become a wrong write. */
-static int check_order(const struct message_load *order, struct err *err)
-{
-	if (!memchr(order->path, '\0', sizeof order->path) || !memchr(order->instance, '\0', sizeof order->instance) ||
-	    !memchr(order->model, '\0', sizeof order->model))
-		return err_set(err, -EINVAL, "the order to load has a string without an end");
-	if (order->n_nodes < 1 || order->n_nodes > MAX_NODES)
-		return err_set(err, -EINVAL, "the order to load names %u nodes, possible are 1 to %d", order->n_nodes,
-			       MAX_NODES);
-	if (order->backing > SEGMENT_MEMFD || order->huge > SEGMENT_HUGE_ON || order->io > IO_EPOLL)
-		return err_set(err, -EINVAL, "the order to load has backing %u, huge %u, io %u", order->backing,
-			       order->huge, order->io);
-	for (uint32_t i = 0; i < order->n_nodes; i++)
-		for (uint32_t j = 0; j < i; j++)
-			if (order->node[i] == order->node[j])
-				return err_set(err, -EINVAL, "the order to load names node %u twice", order->node[i]);
-	return 0;
-}
-
-/* The CPUs that fill a copy on `node`: its own, or for a node without any those of the nearest that has some. */
-static int find_cpus(const struct load *load, unsigned node, const struct idset **out, struct err *err)
-{
-	const struct topology_node *best = NULL;
-	if (!topology_find(load->topology, node))
-		return err_set(err, -EINVAL, "node %u: this machine has no such node", node);
-	for (unsigned i = 0; i < topology_n_nodes(load->topology); i++) {
-		const struct topology_node *candidate = topology_node(load->topology, i);
-		if (idset_first(&candidate->cpus) < 0)
-			continue;
-		if (candidate->os_index == node) {
-			best = candidate;
-			break;
-		}
-		if (!best || topology_distance(load->topology, node, candidate->os_index) <
-				     topology_distance(load->topology, node, best->os_index))
-			best = candidate;
-	}
-	if (!best)
-		return err_set(err, -EINVAL, "node %u: no CPU may be used to fill it", node);
-	*out = &best->cpus;
-	return 0;
-}
 
 static int plan(struct load *load, int fd, struct err *err)
 {
@@ -95,18 +51,9 @@ static int create(struct load *load, struct err *err)
 {
 	const struct message_load *order = load->order;
 	for (uint32_t i = 0; i < order->n_nodes; i++) {
-		struct segment_spec spec = {
-			.instance = order->instance,
-			.model = order->model,
-			.generation = order->generation,
-			.node = order->node[i],
-			.payload_bytes = load->header.image_bytes,
-			.backing = order->backing,
-			.huge = order->huge,
-			.group = (gid_t)order->group,
-			.pack_layout = IMAGE_VERSION,
-			.source = load->file.source,
-		};
+		struct segment_spec spec;
+		load_order_spec(order, order->node[i], &load->file.source, &spec);
+		spec.payload_bytes = load->header.image_bytes;
 		int rc = segment_create(&spec, &load->segments[i], err);
 		if (rc == -ENOSPC && spec.backing == SEGMENT_SHM) {
 			/* A container's /dev/shm is often 64 MiB; a memfd is not bounded by it. Status tells which it
@@ -140,7 +87,7 @@ static int fill(struct load *load, int fd, const struct load_progress *progress,
 {
 	const struct idset *cpus = NULL;
 	char *image = segment_payload(&load->segments[0]);
-	int rc = find_cpus(load, load->order->node[0], &cpus, err);
+	int rc = load_order_cpus(load->topology, load->order->node[0], &cpus, err);
 	if (rc == 0)
 		rc = bind_thread(cpus, err);
 	if (rc == 0)
@@ -152,9 +99,10 @@ static int fill(struct load *load, int fd, const struct load_progress *progress,
 	if (rc == 0)
 		rc = image_check(image, load->header.image_bytes, err);
 	for (uint32_t i = 1; i < load->order->n_nodes && rc == 0; i++) {
-		rc = find_cpus(load, load->order->node[i], &cpus, err);
+		rc = load_order_cpus(load->topology, load->order->node[i], &cpus, err);
 		if (rc == 0)
-			rc = segment_copy(&load->segments[i], &load->segments[0], cpus, err);
+			rc = segment_copy(&load->segments[i], load->segments[0].base, load->segments[0].total_bytes,
+					  cpus, err);
 	}
 	return rc;
 }
@@ -166,6 +114,7 @@ static int publish_one(struct load *load, uint32_t i, struct loaded *out, struct
 	memset(made, 0, sizeof *made);
 	memcpy(made->name, load->segments[i].name, sizeof made->name);
 	made->node = load->order->node[i];
+	made->backing = load->segments[i].spec.backing;
 	snprintf(made->architecture, sizeof made->architecture, "%s", load->plan.family->name);
 	made->context = load->plan.config.context;
 	int rc = segment_publish(&load->segments[i], &out->fds[i], &made->report, err);
@@ -204,7 +153,7 @@ int model_load(const struct message_load *order, int fd, const struct load_progr
 {
 	struct load load = {.order = order};
 	struct err what = {""};
-	int rc = check_order(order, err);
+	int rc = load_order_check(order, err);
 	if (rc)
 		return rc;
 	rc = plan(&load, fd, &what);

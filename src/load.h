@@ -12,11 +12,13 @@ struct load_progress {
 	void *context;
 };
 
+enum { LOAD_NODES_MAX = sizeof(((struct message_load *)0)->node) / sizeof(uint16_t) };
+
 struct loaded {
 	uint32_t n;
-	struct message_segment segments[sizeof(((struct message_load *)0)->node) / sizeof(uint16_t)]; /* [n], by node */
-	int fds[sizeof(((struct message_load *)0)->node) / sizeof(uint16_t)]; /* [n] read-only, owned */
-	uint64_t bytes_read; /* asked of the file: never more than its size */
+	struct message_segment segments[LOAD_NODES_MAX]; /* [n], in the order's order of nodes */
+	int fds[LOAD_NODES_MAX];			 /* [n] read-only, owned */
+	uint64_t bytes_read;				 /* asked of the file: never more than its size */
 };
 
 /* Loads the model in the regular file behind `fd` (borrowed). Binds the calling thread to the first node's CPUs. On

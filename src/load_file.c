@@ -7,27 +7,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FIRST_BYTES = 1 << 20, PIECE_BYTES = 4 << 20 };
+#include "src/source.h"
 
-static int64_t nanoseconds(struct timespec t)
-{
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
+enum { FIRST_BYTES = 1 << 20, PIECE_BYTES = 4 << 20 };
 
 static int describe(int fd, const char *path, struct segment_source *out, struct err *err)
 {
 	struct stat st;
 	if (fstat(fd, &st) != 0)
 		return err_set(err, -errno, "fstat: %s", strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return err_set(err, -EINVAL, "not a regular file");
-	memset(out, 0, sizeof *out);
-	out->device = st.st_dev;
-	out->inode = st.st_ino;
-	out->size_bytes = (uint64_t)st.st_size;
-	out->mtime_ns = nanoseconds(st.st_mtim);
-	out->ctime_ns = nanoseconds(st.st_ctim);
-	snprintf(out->path, sizeof out->path, "%s", path);
+	int rc = source_describe(&st, path, out);
+	if (rc)
+		return err_set(err, rc, "%s", rc == -EINVAL ? "not a regular file" : "its path is too long");
 	return 0;
 }
 

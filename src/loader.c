@@ -1,6 +1,7 @@
-/* The loader: one process for one load. It parses what a stranger may have written, so it has no privilege, no network
- * and no path: the parent opened the file. A node that fills up kills it rather than anyone else (oom_score_adj 1000),
- * and the parent then removes what it left. */
+/* The loader: one process for one model, adopted from what an earlier daemon left or loaded from its file. It reads
+ * what a stranger may have written, so it has no privilege, no network and no path: the parent opened file and
+ * leftovers. A node that fills up kills it rather than anyone else (oom_score_adj 1000), and the parent then removes
+ * what it left. */
 #include "src/roles.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "src/adopt.h"
 #include "src/clock.h"
 #include "src/load.h"
 #include "src/log.h"
@@ -60,14 +62,12 @@ static int hand_over(const struct loaded *loaded, struct err *err)
 	return 0;
 }
 
-static int serve(const struct message_load *order, int fd, struct err *err)
+static int load(const struct message_load *order, int fd, struct err *err)
 {
 	struct loaded loaded;
 	struct reporter reporter = {0};
 	const struct load_progress progress = {report, &reporter};
-	int rc = drop(order, err);
-	if (rc == 0)
-		rc = model_load(order, fd, &progress, &loaded, err);
+	int rc = model_load(order, fd, &progress, &loaded, err);
 	if (rc)
 		return rc;
 	rc = hand_over(&loaded, err);
@@ -78,20 +78,100 @@ static int serve(const struct message_load *order, int fd, struct err *err)
 	return rc;
 }
 
-int loader_main(void)
+/* --- adopting --------------------------------------------------------------------------------- */
+
+static int receive_candidates(uint32_t n, struct adopt_candidate *out, struct err *err)
 {
 	struct message message;
+	if (n > MESSAGE_CANDIDATES_MAX)
+		return err_set(err, -EPROTO, "%u candidates are announced, possible are %d", n, MESSAGE_CANDIDATES_MAX);
+	for (uint32_t i = 0; i < n; i++) {
+		int rc = message_receive(MESSAGE_FD, &message);
+		const struct message_candidate *candidate =
+			rc == 1 ? message_payload(&message, sizeof *candidate, 1) : NULL;
+		if (!candidate || message.type != MESSAGE_CANDIDATE ||
+		    !memchr(candidate->name, '\0', sizeof candidate->name))
+			return err_set(err, rc < 0 ? rc : -EPROTO, "candidate %u of %u did not come", i + 1, n);
+		out[i] = (struct adopt_candidate){.fd = message.fds[0], .node = candidate->node};
+		memcpy(out[i].name, candidate->name, sizeof out[i].name);
+	}
+	return 0;
+}
+
+static void tell_refusals(const struct adopt_candidate *candidates, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct message_refused refused = {.node = candidates[i].node, .why = candidates[i].refusal};
+		memcpy(refused.name, candidates[i].name, sizeof refused.name);
+		if (refused.why.text[0])
+			(void)message_send(MESSAGE_FD, MESSAGE_REFUSED, &refused, sizeof refused, NULL, 0);
+	}
+}
+
+/* 1: adopted and handed over; 0: not adopted, and the parent knows; or -errno. */
+static int adopt(const struct message_adopt *order, struct err *err)
+{
+	static struct adopt_candidate candidates[MESSAGE_CANDIDATES_MAX]; /* large; once per process */
+	struct loaded loaded;
+	struct message_failed why = {{""}};
+	int rc = receive_candidates(order->n_candidates, candidates, err);
+	if (rc)
+		return rc;
+	int adopted = model_adopt(order, candidates, order->n_candidates, &loaded, &why.err);
+	tell_refusals(candidates, order->n_candidates);
+	for (uint32_t i = 0; i < order->n_candidates; i++)
+		if (candidates[i].fd >= 0)
+			close(candidates[i].fd);
+	if (adopted) {
+		rc = message_send(MESSAGE_FD, MESSAGE_NOT_ADOPTED, &why, sizeof why, NULL, 0);
+		return rc ? err_set(err, rc, "telling the parent: %s", strerror(-rc)) : 0;
+	}
+	rc = hand_over(&loaded, err);
+	loaded_close(&loaded); /* the segments stay in any case: they are good for the next start as well */
+	return rc ? rc : 1;
+}
+
+/* --- orders ----------------------------------------------------------------------------------- */
+
+static int receive(struct message *message, struct err *err)
+{
+	int rc = message_receive(MESSAGE_FD, message);
+	return rc == 1 ? 0 : err_set(err, rc ? rc : -EPIPE, "no order from the parent");
+}
+
+static int serve(struct message *message, struct err *err)
+{
+	const struct message_adopt *to_adopt = message_payload(message, sizeof *to_adopt, 0);
+	const struct message_load *to_load = message_payload(message, sizeof *to_load, 1);
+	int rc;
+	if (message->type == MESSAGE_ADOPT && to_adopt) {
+		rc = drop(&to_adopt->load, err);
+		if (!rc)
+			rc = adopt(to_adopt, err);
+		if (rc)
+			return rc < 0 ? rc : 0;
+		rc = receive(message, err);
+		if (rc)
+			return rc;
+		to_load = message_payload(message, sizeof *to_load, 1);
+	} else if (message->type == MESSAGE_LOAD && to_load) {
+		rc = drop(to_load, err);
+		if (rc)
+			return rc;
+	}
+	if (message->type != MESSAGE_LOAD || !to_load)
+		return err_set(err, -EPROTO, "a message of type %u is no order to load", message->type);
+	return load(to_load, message->fds[0], err);
+}
+
+int loader_main(void)
+{
+	static struct message message;
 	struct message_failed failed = {{""}};
 	volunteer_for_oom();
-	int rc = message_receive(MESSAGE_FD, &message);
-	if (rc <= 0) /* the parent had no order after all, or is gone */
+	if (message_receive(MESSAGE_FD, &message) <= 0) /* the parent had no order after all, or is gone */
 		return 1;
-	const struct message_load *order = message_payload(&message, sizeof *order, 1);
-	if (message.type != MESSAGE_LOAD || !order)
-		rc = err_set(&failed.err, -EPROTO, "the loader's first message is no order to load");
-	else
-		rc = serve(order, message.fds[0], &failed.err);
-	if (rc == 0)
+	if (!serve(&message, &failed.err))
 		return 0;
 	(void)message_send(MESSAGE_FD, MESSAGE_FAILED, &failed, sizeof failed, NULL,
 			   0); /* the exit status says it, too */

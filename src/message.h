@@ -11,7 +11,7 @@
 #include "shm/segment.h"
 #include "src/err.h"
 
-enum { MESSAGE_FD = 3, MESSAGE_MAX_BYTES = 8192, MESSAGE_MAX_FDS = 8 };
+enum { MESSAGE_FD = 3, MESSAGE_MAX_BYTES = 8192, MESSAGE_MAX_FDS = 8, MESSAGE_CANDIDATES_MAX = 128 };
 
 enum message_type {
 	/* parent -> loader: message_load, [model file]. loader -> parent: message_progress*, message_segment [read-only
@@ -38,6 +38,14 @@ enum message_type {
 	/* parent -> verifier: message_verify, [segments]. verifier -> parent: verified*, exit 0. */
 	MESSAGE_VERIFY,
 	MESSAGE_VERIFIED,
+	/* parent -> loader, instead of or before an order to load: message_adopt, then its candidates, one by one
+	 * [read-only fd]. loader -> parent: message_refused for each that is not adopted, then message_segment* as
+	 * after a load and exit 0; or not_adopted (message_failed), after which the loader waits for an order to load.
+	 */
+	MESSAGE_ADOPT,
+	MESSAGE_CANDIDATE,
+	MESSAGE_REFUSED,
+	MESSAGE_NOT_ADOPTED,
 };
 
 struct message_load {
@@ -59,10 +67,30 @@ struct message_progress {
 struct message_segment {
 	char name[SEGMENT_NAME_BYTES];
 	uint32_t node;
+	uint32_t backing; /* enum segment_backing */
+	uint32_t adopted; /* 1: an earlier daemon made it */
 	uint32_t pad;
 	struct segment_report report;
 	char architecture[64]; /* for status: "llama" */
 	uint64_t context;
+};
+
+struct message_adopt {
+	struct message_load load;     /* what a load would be told */
+	struct segment_source source; /* the model's file as it is now */
+	uint32_t n_candidates;	      /* messages that follow, at most MESSAGE_CANDIDATES_MAX */
+	uint32_t pad;
+};
+
+struct message_candidate {
+	char name[SEGMENT_NAME_BYTES]; /* "": it has none */
+	uint32_t node;
+};
+
+struct message_refused {
+	char name[SEGMENT_NAME_BYTES];
+	uint32_t node;
+	struct err why;
 };
 
 struct message_work {

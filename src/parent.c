@@ -330,7 +330,8 @@ static int open_listeners(struct parent *parent, struct err *err)
 {
 	const struct config *c = &parent->config;
 	int control_fd;
-	int rc = listener_inherit(&parent->unix_fd, &parent->tcp_fd, err);
+	fdstore_init(&parent->store);
+	int rc = listener_inherit(&parent->unix_fd, &parent->tcp_fd, &parent->store, err);
 	parent->owns_socket = parent->unix_fd < 0; /* systemd's stays in the file system when we go */
 	if (!rc && parent->owns_socket)
 		rc = listener_unix(c->socket, c->socket_mode, c->socket_group, &parent->unix_fd, err);
@@ -393,20 +394,21 @@ static int start(struct parent *parent, struct err *err)
 		rc = segment_lock_instance(c->instance, &parent->lock_fd, err);
 	if (rc)
 		return rc;
-	rc = segment_remove_instance(c->instance, err);
-	if (rc < 0)
-		return rc;
-	if (rc > 0)
-		log_info("removed %d segment%s that an earlier daemon of instance '%s' left behind", rc,
-			 rc == 1 ? "" : "s", c->instance);
 	raise_memlock();
 	rc = open_signals(parent, err);
-	return rc ? rc : open_listeners(parent, err);
+	if (!rc)
+		rc = open_listeners(parent, err);
+	if (!rc)
+		rc = leftovers_find(parent, err);
+	parent->started = !rc;
+	return rc;
 }
 
 static void finish(struct parent *parent)
 {
 	models_close(parent);
+	fdstore_fini(&parent->store);
+	free(parent->leftovers);
 	if (parent->control) {
 		if (parent->owns_socket)
 			unlink(parent->config.socket);

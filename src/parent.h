@@ -11,19 +11,21 @@
 #include "src/backoff.h"
 #include "src/child.h"
 #include "src/config.h"
+#include "src/fdstore.h"
 #include "src/kernel/kernel.h"
 #include "src/memory.h"
 #include "src/message.h"
 #include "src/plan.h"
 #include "src/pulse.h"
 
-enum { PARENT_COPIES_MAX = 64, PARENT_WORKERS_MAX = 256 };
+enum { PARENT_COPIES_MAX = 64, PARENT_WORKERS_MAX = 256, PARENT_GENERATION = 1 };
 
 enum model_state { MODEL_WAITING, MODEL_LOADING, MODEL_LOADED, MODEL_FAILED };
 
 struct parent_copy {
 	struct message_segment segment; /* what the loader, later the verifier, said */
 	int fd;				/* read-only descriptor */
+	bool stored;			/* the service manager has one, too */
 	uint64_t checked_ns;
 };
 
@@ -32,6 +34,9 @@ struct parent_model {
 	enum model_state state;
 	char fault[256];		  /* why it failed */
 	bool served;			  /* some worker of it has been ready */
+	bool adopting;			  /* the loader looks at leftovers; the file was not opened */
+	bool adopted;			  /* from leftovers: the file was not opened at all */
+	bool leftovers_done;		  /* they are not offered (again) */
 	uint64_t created;		  /* Unix seconds */
 	uint64_t done_bytes, total_bytes; /* of loading */
 	struct backoff load;		  /* of loaders that were killed */
@@ -73,6 +78,10 @@ struct parent {
 	enum numerics numerics;
 
 	int lock_fd, signal_fd, unix_fd, tcp_fd;
+	struct fdstore store;
+	struct segment_found *leftovers; /* [n_leftovers] owned: named segments of an earlier daemon, by name only */
+	unsigned n_leftovers;
+	bool started;	  /* so that it is this daemon's part to clean up at the end */
 	bool owns_socket; /* we made the Unix socket's file */
 	struct child loader, front, verifier;
 	uint32_t loading; /* index of the model being loaded */
@@ -114,6 +123,9 @@ enum model_standing model_standing(const struct parent *parent, uint32_t index, 
 
 /* Positions that calls of a loaded model may have: its own context, or context_tokens where that is less. */
 uint64_t parent_context(const struct parent *parent, const struct parent_model *model);
+
+/* How a restart will find the copies of a loaded model: "adopt" (by name), "fdstore" or, not at all, "reload". */
+const char *parent_restart(const struct parent *parent, const struct parent_model *model);
 
 /* Begins an orderly stop; a second call ends everything at once. */
 void parent_stop(struct parent *parent);

@@ -1,5 +1,6 @@
-/* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_workers.c and parent_front.c
- * (starting and replacing), parent_watch.c (hangs), parent_notify.c (systemd), parent_verify.c (placement checks). */
+/* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_adopt.c (leftovers),
+ * parent_workers.c and parent_front.c (starting and replacing), parent_watch.c (hangs), parent_notify.c (systemd),
+ * parent_verify.c (placement checks). */
 #ifndef WEIGHTD_PARENT_INTERNAL_H
 #define WEIGHTD_PARENT_INTERNAL_H
 
@@ -9,7 +10,15 @@
 void models_load_next(struct parent *parent); /* starts the loader for the next waiting model, if none runs */
 void models_loader_message(struct parent *parent, struct message *message);
 void models_loader_ended(struct parent *parent, int wait_status);
-void models_close(struct parent *parent); /* closes and unlinks all segments */
+/* At the end: closes all segments, and removes them unless they are to stay. */
+void models_close(struct parent *parent);
+
+/* parent_adopt.c */
+int leftovers_find(struct parent *parent, struct err *err); /* and removes those that nobody wants */
+/* Sends the loader what there is of a model, for adoption instead of the load. False: nothing was sent. */
+bool leftovers_offer(struct parent *parent, const struct message_load *load);
+void copies_store(struct parent *parent, struct parent_model *model); /* into the service manager's store */
+void copies_unstore(struct parent *parent, const struct parent_model *model);
 
 /* parent_front.c */
 void front_start(struct parent *parent);

@@ -1,4 +1,5 @@
-/* Loading: one loader process at a time, its segments kept as read-only descriptors. */
+/* Loading: one loader process at a time, for what an earlier daemon left or else for the file; its segments are kept as
+ * read-only descriptors. */
 #include "src/parent_internal.h"
 
 #include <errno.h>
@@ -21,27 +22,39 @@ static void fail_model(struct parent_model *model, const char *text)
 	log_error("model '%s': %s", model->config->name, text);
 }
 
+static void close_copies(struct parent_model *model)
+{
+	for (uint32_t i = 0; i < model->n_copies; i++)
+		close(model->copies[i].fd);
+	model->n_copies = 0;
+}
+
+static void remove_segments(const struct parent *parent, const struct parent_model *model)
+{
+	struct err err;
+	if (segment_remove_model(parent->config.instance, model->config->name, &err) < 0)
+		log_warning("model '%s': %s", model->config->name, err.text);
+}
+
+/* After a failure: also what a loader that was killed never reported. */
 static void drop_copies(struct parent *parent, struct parent_model *model)
 {
-	for (uint32_t i = 0; i < model->n_copies; i++) {
-		close(model->copies[i].fd);
-		if (model->copies[i].segment.name[0])
-			shm_unlink(model->copies[i].segment.name);
-	}
-	model->n_copies = 0;
-	/* A loader that was killed may have left a named segment that it never reported. */
-	for (int node = idset_first(&parent->plan.copy_nodes); node >= 0;
-	     node = idset_next(&parent->plan.copy_nodes, node)) {
-		char name[SEGMENT_NAME_BYTES];
-		if (!segment_name(parent->config.instance, model->config->name, 1, (unsigned)node, name, NULL))
-			shm_unlink(name);
-	}
+	close_copies(model);
+	model->adopted = false;
+	remove_segments(parent, model);
+	copies_unstore(parent, model);
 }
 
 void models_close(struct parent *parent)
 {
+	struct err err;
 	for (uint32_t i = 0; i < parent->config.n_models; i++)
-		drop_copies(parent, &parent->models[i]);
+		close_copies(&parent->models[i]);
+	/* What the service manager stores stays there: it knows whether this is a stop or a restart. A daemon that did
+	 * not get through its start leaves everything to the next one. */
+	if (parent->started && !parent->config.keep_weights &&
+	    segment_remove_instance(parent->config.instance, &err) < 0)
+		log_warning("%s", err.text);
 }
 
 static uint32_t group_of_segments(const struct parent *parent)
@@ -49,32 +62,66 @@ static uint32_t group_of_segments(const struct parent *parent)
 	return parent->gid == UINT64_MAX ? UINT32_MAX : (uint32_t)parent->gid;
 }
 
+static int make_order(const struct parent *parent, const struct parent_model *model, struct message_load *order,
+		      struct err *err)
+{
+	memset(order, 0, sizeof *order);
+	snprintf(order->path, sizeof order->path, "%s", model->config->path);
+	snprintf(order->instance, sizeof order->instance, "%s", parent->config.instance);
+	snprintf(order->model, sizeof order->model, "%s", model->config->name);
+	order->generation = PARENT_GENERATION;
+	order->backing = parent->config.backing;
+	order->huge = parent->config.huge_pages;
+	order->io = parent->config.io;
+	order->group = group_of_segments(parent);
+	const struct idset *nodes = &parent->plan.copy_nodes;
+	for (int node = idset_first(nodes); node >= 0; node = idset_next(nodes, node)) {
+		if (order->n_nodes == sizeof order->node / sizeof *order->node)
+			return err_set(err, -E2BIG, "more than %zu nodes with copies",
+				       sizeof order->node / sizeof *order->node);
+		order->node[order->n_nodes++] = (uint16_t)node;
+	}
+	return 0;
+}
+
 static int order_load(struct parent *parent, const struct parent_model *model, struct err *err)
 {
 	struct message_load order;
-	memset(&order, 0, sizeof order);
-	snprintf(order.path, sizeof order.path, "%s", model->config->path);
-	snprintf(order.instance, sizeof order.instance, "%s", parent->config.instance);
-	snprintf(order.model, sizeof order.model, "%s", model->config->name);
-	order.generation = 1;
-	order.backing = parent->config.backing;
-	order.huge = parent->config.huge_pages;
-	order.io = parent->config.io;
-	order.group = group_of_segments(parent);
-	const struct idset *nodes = &parent->plan.copy_nodes;
-	for (int node = idset_first(nodes); node >= 0; node = idset_next(nodes, node)) {
-		if (order.n_nodes == sizeof order.node / sizeof *order.node)
-			return err_set(err, -E2BIG, "more than %zu nodes with copies",
-				       sizeof order.node / sizeof *order.node);
-		order.node[order.n_nodes++] = (uint16_t)node;
-	}
+	int rc = make_order(parent, model, &order, err);
+	if (rc)
+		return rc;
+	log_info("loading model '%s' from %s", model->config->name, model->config->path);
 	/* The parent opens the file, so that the loader needs no right to any path. It never reads from it. */
 	int fd = open(model->config->path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return err_set(err, -errno, "cannot open %s: %s", model->config->path, strerror(errno));
-	int rc = message_send(parent->loader.fd, MESSAGE_LOAD, &order, sizeof order, &fd, 1);
+	rc = message_send(parent->loader.fd, MESSAGE_LOAD, &order, sizeof order, &fd, 1);
 	close(fd);
 	return rc ? err_set(err, rc, "cannot give the loader its order: %s", strerror(-rc)) : 0;
+}
+
+/* A loader without an order ends, and its end is when the model fails. */
+static void order_or_hang_up(struct parent *parent, const struct parent_model *model)
+{
+	struct err err;
+	if (!order_load(parent, model, &err))
+		return;
+	snprintf(parent->loader_fault, sizeof parent->loader_fault, "%s", err.text);
+	child_hang_up(&parent->loader);
+}
+
+/* Leftovers first, the file only if they are no good. */
+static void order_first(struct parent *parent, struct parent_model *model)
+{
+	struct message_load order;
+	model->adopting =
+		!model->leftovers_done && !make_order(parent, model, &order, NULL) && leftovers_offer(parent, &order);
+	model->leftovers_done = true;
+	if (model->adopting)
+		return;
+	/* Whatever has a name that the load needs was not good enough to be offered. */
+	remove_segments(parent, model);
+	order_or_hang_up(parent, model);
 }
 
 void models_load_next(struct parent *parent)
@@ -92,12 +139,31 @@ void models_load_next(struct parent *parent)
 		parent->loading = i;
 		parent->loader_fault[0] = '\0';
 		model->state = MODEL_LOADING;
-		log_info("loading model '%s' from %s", model->config->name, model->config->path);
-		if (order_load(parent, model, &err)) {
-			snprintf(parent->loader_fault, sizeof parent->loader_fault, "%s", err.text);
-			child_hang_up(&parent->loader); /* it ends for want of an order */
-		}
+		order_first(parent, model);
 	}
+}
+
+/* One line for each copy. The name is worth a warning when it had to be salted. */
+static void tell_segment(const struct parent *parent, const struct parent_model *model,
+			 const struct message_segment *segment)
+{
+	char plain[SEGMENT_NAME_BYTES];
+	const struct placement *p = &segment->report.placement;
+	log_info("model '%s': node %u: %s%.1f MiB in %s, %llu of %llu pages on the node%s", model->config->name,
+		 segment->node, segment->adopted ? "adopted " : "", (double)segment->report.total_bytes / (1 << 20),
+		 segment->name[0]		     ? segment->name
+		 : segment->backing == SEGMENT_MEMFD ? "a memfd"
+						     : "an object without a name",
+		 (unsigned long long)p->on_node, (unsigned long long)p->pages,
+		 placement_verified(p) ? ""
+		 : p->refused	       ? " (unverified: the kernel refused to say)"
+				       : " (MISPLACED)");
+	if (segment->name[0] &&
+	    !segment_name(parent->config.instance, model->config->name, PARENT_GENERATION, segment->node, plain,
+			  NULL) &&
+	    strcmp(plain, segment->name))
+		log_warning("model '%s': another user's object has the name %s, which is left alone",
+			    model->config->name, plain);
 }
 
 static void take_segment(const struct parent *parent, struct parent_model *model, struct message *message)
@@ -111,15 +177,9 @@ static void take_segment(const struct parent *parent, struct parent_model *model
 	struct parent_copy *copy = &model->copies[model->n_copies++];
 	*copy = (struct parent_copy){.segment = *segment, .fd = message->fds[0], .checked_ns = clock_now_ns()};
 	copy->segment.name[sizeof copy->segment.name - 1] = '\0';
-	const struct placement *p = &segment->report.placement;
-	log_info("model '%s': node %u: %.1f MiB in %s, %llu of %llu pages on the node%s", model->config->name,
-		 segment->node, (double)segment->report.total_bytes / (1 << 20),
-		 segment->name[0] ? segment->name : "a memfd", (unsigned long long)p->on_node,
-		 (unsigned long long)p->pages,
-		 placement_verified(p) ? ""
-		 : p->refused	       ? " (unverified: the kernel refused to say)"
-				       : " (MISPLACED)");
-	if (parent->config.backing == SEGMENT_SHM && !segment->name[0])
+	model->adopted |= copy->segment.adopted;
+	tell_segment(parent, model, &copy->segment);
+	if (parent->config.backing == SEGMENT_SHM && segment->backing == SEGMENT_MEMFD)
 		log_warning("model '%s': /dev/shm is too small for node %u's copy, so it is in a memfd; a restart has "
 			    "to load it again",
 			    model->config->name, segment->node);
@@ -130,7 +190,24 @@ void models_loader_message(struct parent *parent, struct message *message)
 	struct parent_model *model = &parent->models[parent->loading];
 	const struct message_failed *failed;
 	const struct message_progress *progress;
+	const struct message_refused *refused;
 	switch (message->type) {
+	case MESSAGE_REFUSED:
+		refused = message_payload(message, sizeof *refused, 0);
+		if (refused)
+			log_info("model '%s': node %u: %.255s is not adopted: %.255s", model->config->name,
+				 refused->node, refused->name[0] ? refused->name : "a stored object",
+				 refused->why.text);
+		break;
+	case MESSAGE_NOT_ADOPTED:
+		failed = message_payload(message, sizeof *failed, 0);
+		if (!failed || !model->adopting)
+			break;
+		log_info("model '%s': %.255s", model->config->name, failed->err.text);
+		model->adopting = false;
+		copies_unstore(parent, model);
+		order_or_hang_up(parent, model);
+		break;
 	case MESSAGE_SEGMENT:
 		take_segment(parent, model, message);
 		break;
@@ -180,7 +257,19 @@ void models_loader_ended(struct parent *parent, int wait_status)
 	if (wait_status == 0 && model->n_copies == idset_count(&parent->plan.copy_nodes)) {
 		model->state = MODEL_LOADED;
 		model->created = (uint64_t)time(NULL);
+		model->adopting = false;
+		copies_store(parent, model);
 		workers_start(parent, parent->loading);
+	} else if (model->adopting) {
+		/* Damaged leftovers, or too little memory to look at them, are no reason not to serve. A stop is no
+		 * reason to lose them. */
+		close_copies(model);
+		if (!parent->stopping) {
+			log_warning("model '%s': the loader was %s while it checked what an earlier daemon left",
+				    model->config->name, child_describe(&parent->loader, wait_status, how, sizeof how));
+			drop_copies(parent, model);
+		}
+		model->state = MODEL_WAITING;
 	} else {
 		drop_copies(parent, model);
 		if (parent->stopping)

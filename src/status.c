@@ -44,6 +44,11 @@ static const char *placement_word(const struct placement *p)
 	return placement_verified(p) ? "verified" : p->misplaced ? "misplaced" : "unverified";
 }
 
+static const char *backing_word(const struct message_segment *segment)
+{
+	return segment->backing == SEGMENT_MEMFD ? "memfd" : "shm";
+}
+
 static void add_copy(doc d, val copies, const struct parent_copy *copy)
 {
 	const struct segment_report *report = &copy->segment.report;
@@ -51,7 +56,8 @@ static void add_copy(doc d, val copies, const struct parent_copy *copy)
 	val c = yyjson_mut_arr_add_obj(d, copies);
 	add_uint(d, c, "node", copy->segment.node);
 	add_str(d, c, "segment", copy->segment.name);
-	add_str(d, c, "backing", copy->segment.name[0] ? "shm" : "memfd");
+	add_str(d, c, "backing", backing_word(&copy->segment));
+	yyjson_mut_obj_add_bool(d, c, "adopted", copy->segment.adopted != 0);
 	add_uint(d, c, "bytes", report->total_bytes);
 	add_uint(d, c, "huge_bytes", report->huge_bytes);
 	add_uint(d, c, "pages", p->pages);
@@ -86,10 +92,11 @@ static void add_model(doc d, val models, const struct parent *parent, const stru
 		snprintf(architecture, sizeof architecture, "%.*s", (int)sizeof first->architecture,
 			 first->architecture);
 		add_str(d, m, "architecture", architecture);
-		add_uint(d, m, "generation", 1);
+		add_uint(d, m, "generation", PARENT_GENERATION);
 		add_uint(d, m, "context_tokens", parent_context(parent, model));
-		add_str(d, m, "backing", first->name[0] ? "shm" : "memfd");
-		add_str(d, m, "restart", "reload");
+		add_str(d, m, "backing", backing_word(first));
+		add_str(d, m, "restart", parent_restart(parent, model));
+		yyjson_mut_obj_add_bool(d, m, "adopted", model->adopted);
 		add_digest(d, m, first->report.digest);
 	}
 	val copies = yyjson_mut_obj_add_arr(d, m, "copies");

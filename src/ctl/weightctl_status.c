@@ -48,7 +48,8 @@ static void print_table(struct table *table)
 
 static void print_models(yyjson_val *models)
 {
-	struct table *table = table_new("MODEL|STATE|ARCH|>GENERATION|>CONTEXT|CPU|NUMERICS|BACKING|RESTART|FILE");
+	struct table *table =
+		table_new("MODEL|STATE|ARCH|>GENERATION|>CONTEXT|CPU|NUMERICS|BACKING|RESTART|ADOPTED|FILE");
 	yyjson_val *model;
 	size_t i, n;
 	if (!table)
@@ -64,6 +65,7 @@ static void print_models(yyjson_val *models)
 		text_cell(table, model, "numerics");
 		text_cell(table, model, "backing");
 		text_cell(table, model, "restart");
+		table_cell(table, "%s", yyjson_get_bool(yyjson_obj_get(model, "adopted")) ? "yes" : "no");
 		text_cell(table, model, "path");
 	}
 	print_table(table);

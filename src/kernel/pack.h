@@ -37,6 +37,12 @@ enum pack_kind { /* written to segments: never renumber */
 		 PACK_N_KINDS = 6,
 };
 
+/* Whose kernels read the packing. One serves all levels of this program's kernels, the definition among them: codes are
+ * little-endian words, 16 rows beside each other. Another layout for another machine gets another number. */
+enum pack_isa { /* written to segments: never renumber */
+		PACK_ISA_X86_64 = 1,
+};
+
 /* A packed matrix somewhere in a segment. */
 struct matrix {
 	const void *data; /* ceil(rows / 16) block rows, 64-byte aligned, borrowed, read-only */

@@ -37,7 +37,8 @@ STATUS = {
             "cpu_level": "avx512",
             "numerics": "bf16",
             "backing": "shm",
-            "restart": "reload",
+            "restart": "adopt",
+            "adopted": True,
             "digest": "00",
             "copies": [
                 {
@@ -133,6 +134,8 @@ def test_status_for_people(tmp_path):
         "8/1000",
         "unlocked",
         "oversubscribed",
+        "ADOPTED",
+        " adopt ",
         "all processes 25.0 MB (peak 94.5 MB)",
         "/weightd.blue.m.g1.n1",
     ):

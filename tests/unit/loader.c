@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "src/message.h"
 #include "src/roles.h"
+#include "src/source.h"
 #include "tests/unit/gguf_builder.h"
 #include "tests/unit/load_fixture.h"
 #include "tests/unit/suite.h"
@@ -100,6 +103,169 @@ START_TEST(loads_and_hands_over)
 }
 END_TEST
 
+/* --- adopting --------------------------------------------------------------------------------- */
+
+/* A copy that an earlier loader left: its one message, with its descriptor. */
+static struct message_segment leave(const struct message_load *order, int file, int *fd)
+{
+	struct message message;
+	struct message_segment segment;
+	struct loader loader = start();
+	memset(&segment, 0, sizeof segment);
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_LOAD, order, sizeof *order, &file, 1), 0);
+	while (message_receive(loader.fd, &message) == 1)
+		if (message.type == MESSAGE_SEGMENT) {
+			segment = *(const struct message_segment *)message.payload;
+			*fd = message.fds[0];
+		}
+	ck_assert_int_eq(finish(&loader), 0);
+	ck_assert_uint_gt(segment.report.total_bytes, 0);
+	ck_assert_uint_eq(segment.adopted, 0);
+	return segment;
+}
+
+static struct message_adopt adopt_order(const struct message_load *load, int file)
+{
+	struct message_adopt order;
+	struct stat st;
+	memset(&order, 0, sizeof order);
+	order.load = *load;
+	order.n_candidates = 1;
+	ck_assert_int_eq(fstat(file, &st), 0);
+	ck_assert_int_eq(source_describe(&st, load->path, &order.source), 0);
+	return order;
+}
+
+static void offer(const struct loader *loader, const struct message_adopt *order, const struct message_segment *segment,
+		  int fd)
+{
+	struct message_candidate candidate;
+	memset(&candidate, 0, sizeof candidate);
+	memcpy(candidate.name, segment->name, sizeof candidate.name);
+	candidate.node = segment->node;
+	ck_assert_int_eq(message_send(loader->fd, MESSAGE_ADOPT, order, sizeof *order, NULL, 0), 0);
+	ck_assert_int_eq(message_send(loader->fd, MESSAGE_CANDIDATE, &candidate, sizeof candidate, &fd, 1), 0);
+}
+
+static ino_t inode_of(int fd)
+{
+	struct stat st;
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	return st.st_ino;
+}
+
+START_TEST(adopts_what_was_left)
+{
+	struct message_load load;
+	struct message message;
+	int fd, file = model_file(8192);
+	load_fixture_order(&load);
+	load.backing = (uint32_t)_i;
+	struct message_segment left = leave(&load, file, &fd);
+	struct message_adopt order = adopt_order(&load, file);
+	struct loader loader = start();
+	offer(&loader, &order, &left, fd);
+	ck_assert_int_eq(message_receive(loader.fd, &message), 1);
+	ck_assert_uint_eq(message.type, MESSAGE_SEGMENT);
+	const struct message_segment *segment = message_payload(&message, sizeof *segment, 1);
+	ck_assert_ptr_nonnull(segment);
+	ck_assert_uint_eq(segment->adopted, 1);
+	ck_assert_str_eq(segment->name, left.name);
+	ck_assert_str_eq(segment->architecture, left.architecture);
+	ck_assert_uint_eq(segment->context, left.context);
+	ck_assert_uint_eq(segment->backing, left.backing);
+	ck_assert_mem_eq(segment->report.digest, left.report.digest, SEGMENT_DIGEST_BYTES);
+	ck_assert_uint_eq(inode_of(message.fds[0]), inode_of(fd));
+	ck_assert_int_eq(fcntl(message.fds[0], F_GETFL) & O_ACCMODE, O_RDONLY);
+	close(message.fds[0]);
+	ck_assert_int_eq(message_receive(loader.fd, &message), 0);
+	ck_assert_int_eq(finish(&loader), 0);
+	ck_assert_uint_eq(load_fixture_objects(&load), _i == SEGMENT_SHM);
+	if (left.name[0])
+		ck_assert_int_eq(shm_unlink(left.name), 0);
+	close(fd);
+	close(file);
+}
+END_TEST
+
+/* Refused for its source: said so, removed, and then the same process loads. */
+START_TEST(loads_where_nothing_can_be_adopted)
+{
+	struct message_load load;
+	struct message message;
+	int fd, file = model_file(96);
+	load_fixture_order(&load);
+	struct message_segment left = leave(&load, file, &fd);
+	struct message_adopt order = adopt_order(&load, file);
+	struct loader loader = start();
+	order.source.mtime_ns++;
+	offer(&loader, &order, &left, fd);
+	ck_assert_int_eq(message_receive(loader.fd, &message), 1);
+	ck_assert_uint_eq(message.type, MESSAGE_REFUSED);
+	const struct message_refused *refused = message_payload(&message, sizeof *refused, 0);
+	ck_assert_ptr_nonnull(refused);
+	ck_assert_str_eq(refused->name, left.name);
+	ck_assert_uint_eq(refused->node, left.node);
+	ck_assert_msg(strstr(refused->why.text, "changed since") != NULL, "%s", refused->why.text);
+	ck_assert_int_eq(message_receive(loader.fd, &message), 1);
+	ck_assert_uint_eq(message.type, MESSAGE_NOT_ADOPTED);
+	ck_assert_uint_eq(load_fixture_objects(&load), 0);
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_LOAD, &load, sizeof load, &file, 1), 0);
+	do
+		ck_assert_int_eq(message_receive(loader.fd, &message), 1);
+	while (message.type == MESSAGE_PROGRESS);
+	ck_assert_uint_eq(message.type, MESSAGE_SEGMENT);
+	const struct message_segment *segment = message_payload(&message, sizeof *segment, 1);
+	ck_assert_ptr_nonnull(segment);
+	ck_assert_uint_eq(segment->adopted, 0);
+	ck_assert_int_ne(inode_of(message.fds[0]), inode_of(fd));
+	close(message.fds[0]);
+	ck_assert_int_eq(finish(&loader), 0);
+	ck_assert_uint_eq(load_fixture_objects(&load), 1);
+	ck_assert_int_eq(shm_unlink(left.name), 0);
+	close(fd);
+	close(file);
+}
+END_TEST
+
+/* Two of one node, the second too many; and one for a node that was not asked for. */
+START_TEST(adopts_one_copy_for_each_node)
+{
+	struct message_load load;
+	struct message message;
+	int fds[2], file = model_file(96);
+	unsigned n_refused = 0, n_adopted = 0;
+	load_fixture_order(&load);
+	struct message_segment left[2];
+	left[0] = leave(&load, file, &fds[0]);
+	load.backing = SEGMENT_MEMFD;
+	left[1] = leave(&load, file, &fds[1]);
+	struct message_adopt order = adopt_order(&load, file);
+	order.n_candidates = 3;
+	struct loader loader = start();
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_ADOPT, &order, sizeof order, NULL, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		struct message_candidate candidate = {.node = left[0].node + (i == 2)};
+		ck_assert_int_eq(message_send(loader.fd, MESSAGE_CANDIDATE, &candidate, sizeof candidate, &fds[1], 1),
+				 0);
+	}
+	while (message_receive(loader.fd, &message) == 1) {
+		n_refused += message.type == MESSAGE_REFUSED;
+		n_adopted += message.type == MESSAGE_SEGMENT;
+		for (uint32_t i = 0; i < message.n_fds; i++)
+			close(message.fds[i]);
+	}
+	ck_assert_int_eq(finish(&loader), 0);
+	ck_assert_uint_eq(n_refused, 2);
+	ck_assert_uint_eq(n_adopted, 1);
+	ck_assert_uint_eq(load_fixture_objects(&load), 1); /* what was not offered is not touched */
+	ck_assert_int_eq(shm_unlink(left[0].name), 0);
+	close(fds[0]);
+	close(fds[1]);
+	close(file);
+}
+END_TEST
+
 /* The one message that says why, and the exit status. */
 static void expect_failure(struct loader *loader, const char *part)
 {
@@ -134,6 +300,33 @@ START_TEST(says_why_it_failed)
 }
 END_TEST
 
+START_TEST(candidates_have_to_be_what_was_announced)
+{
+	struct message_load load;
+	int file = model_file(96);
+	load_fixture_order(&load);
+	struct message_adopt order = adopt_order(&load, file);
+	order.n_candidates = MESSAGE_CANDIDATES_MAX + 1;
+	struct loader loader = start();
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_ADOPT, &order, sizeof order, NULL, 0), 0);
+	expect_failure(&loader, "129 candidates");
+
+	struct message_candidate candidate;
+	memset(&candidate, 'n', sizeof candidate); /* no end */
+	order.n_candidates = 1;
+	loader = start();
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_ADOPT, &order, sizeof order, NULL, 0), 0);
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_CANDIDATE, &candidate, sizeof candidate, &file, 1), 0);
+	expect_failure(&loader, "candidate 1 of 1");
+
+	loader = start();
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_ADOPT, &order, sizeof order, NULL, 0), 0);
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_DRAIN, NULL, 0, NULL, 0), 0);
+	expect_failure(&loader, "candidate 1 of 1");
+	close(file);
+}
+END_TEST
+
 START_TEST(ends_without_an_order)
 {
 	struct loader loader = start();
@@ -148,7 +341,11 @@ int main(void)
 	TCase *tcase = tcase_create("process");
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, loads_and_hands_over, SEGMENT_SHM, SEGMENT_MEMFD + 1);
+	tcase_add_loop_test(tcase, adopts_what_was_left, SEGMENT_SHM, SEGMENT_MEMFD + 1);
+	tcase_add_test(tcase, loads_where_nothing_can_be_adopted);
+	tcase_add_test(tcase, adopts_one_copy_for_each_node);
 	tcase_add_test(tcase, says_why_it_failed);
+	tcase_add_test(tcase, candidates_have_to_be_what_was_announced);
 	tcase_add_test(tcase, ends_without_an_order);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);
