@@ -110,6 +110,26 @@ static void print_copies(yyjson_val *models)
 	print_table(table);
 }
 
+/* How the processes before the present ones ended, and when one that is away comes back. */
+static void print_ends(yyjson_val *workers)
+{
+	yyjson_val *worker;
+	size_t i, n;
+	yyjson_arr_foreach(workers, i, n, worker)
+	{
+		char text[TABLE_UNIT_TEXT];
+		if (!yyjson_obj_get(worker, "last_end"))
+			continue;
+		printf("worker %" PRIu64 " ended %s ago: %s", number_of(worker, "index"),
+		       table_duration((double)number_of(worker, "last_end_ms_ago") / 1000, text),
+		       text_of(worker, "last_end"));
+		if (yyjson_obj_get(worker, "restart_in_ms"))
+			printf("; it is started again in %s",
+			       table_duration((double)number_of(worker, "restart_in_ms") / 1000, text));
+		putchar('\n');
+	}
+}
+
 /* Call memory: what a worker keeps for itself now and at most so far; the arena is the part for calls. */
 static void print_workers(yyjson_val *workers)
 {
@@ -140,6 +160,7 @@ static void print_workers(yyjson_val *workers)
 		table_cell(table, "%s", yyjson_get_bool(yyjson_obj_get(worker, "locked")) ? "locked" : "unlocked");
 	}
 	print_table(table);
+	print_ends(workers);
 }
 
 static void print_totals(yyjson_val *root)

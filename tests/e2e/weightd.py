@@ -211,6 +211,27 @@ class Daemon:
                 return sorted(found)
             found |= more
 
+    def session(self):
+        """Whatever still runs of what the daemon ever started, its own end included."""
+        found = []
+        for entry in glob.glob("/proc/[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                text = Path(entry).read_text()
+                state, _, _, session = text[text.rindex(")") + 2 :].split()[:4]
+                if int(session) == self.process.pid and state not in "ZX":
+                    found.append(int(text.split()[0]))
+        return found
+
+    def children(self, role=""):
+        """Processes of the daemon in this role ("worker", "front", "loader", "worker 1"), also such that are just starting."""
+        found = []
+        for pid in self.processes():
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+                if "--name" in words and words[words.index("--name") + 1].startswith(role):
+                    found.append(pid)
+        return found
+
     def segments(self):
         """The names of this instance's objects in /dev/shm (the lock's file aside)."""
         return [path for path in glob.glob(f"/dev/shm/weightd.{self.instance}.*") if not path.endswith(".lock")]

@@ -320,6 +320,43 @@ START_TEST(health_tells_loading_ok_stalled_and_failed)
 }
 END_TEST
 
+START_TEST(a_model_that_is_not_served_has_its_reason_and_the_others_go_on)
+{
+	static const struct {
+		enum model_standing standing;
+		const char *word, *code;
+	} cases[] = {{STANDING_FAILING, "failing", "model_failing"}, {STANDING_FAILED, "failed", "model_failed"}};
+	char expected[256];
+	rig_serve(&rig, backends[_i], 8);
+	for (int i = 0; i < 2; i++) {
+		rig_state(&rig, 0, cases[i].standing);
+		rig_worker_up(&rig, 1, "small"); /* and the state before it has been read */
+		snprintf(expected, sizeof expected,
+			 "{\"status\":\"%s\",\"models\":[{\"id\":\"small\",\"status\":\"ok\"},"
+			 "{\"id\":\"broken\",\"status\":\"%s\",\"message\":\"as told\"}],",
+			 cases[i].word, cases[i].word);
+		rig_check(&rig, "GET", "/health", NULL, 503, expected);
+		rig_check(&rig, "POST", "/v1/completions", "{\"prompt\":\"x\",\"model\":\"broken\"}", 503,
+			  cases[i].code);
+		rig_check(&rig, "POST", "/v1/completions", "{\"prompt\":\"x\",\"model\":\"none\"}", 404,
+			  "model_not_found");
+	}
+	rig_stop(&rig);
+}
+END_TEST
+
+/* Right after a new front has started: 404 would tell clients that the model is gone for good. */
+START_TEST(a_model_whose_workers_are_away_is_not_unknown)
+{
+	rig_start(&rig, backends[_i], 8);
+	rig_state(&rig, 0, 0);
+	rig_check(&rig, "GET", "/health", NULL, 503, "{\"id\":\"small\",\"status\":\"loading\"}");
+	rig_check(&rig, "POST", "/v1/completions", "{\"prompt\":\"x\",\"model\":\"small\"}", 503, "model_loading");
+	rig_check(&rig, "POST", "/v1/completions", "{\"prompt\":\"x\"}", 503, "model_loading");
+	rig_stop(&rig);
+}
+END_TEST
+
 int main(void)
 {
 	signal(SIGPIPE, SIG_IGN);
@@ -336,6 +373,8 @@ int main(void)
 	tcase_add_loop_test(tests, pipelined_requests_are_answered_in_order, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, errors_name_what_is_wrong, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, health_tells_loading_ok_stalled_and_failed, 0, N_BACKENDS);
+	tcase_add_loop_test(tests, a_model_that_is_not_served_has_its_reason_and_the_others_go_on, 0, N_BACKENDS);
+	tcase_add_loop_test(tests, a_model_whose_workers_are_away_is_not_unknown, 0, N_BACKENDS);
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);
 }
