@@ -82,7 +82,7 @@ def test_idle_and_working_processes_are_left_alone(start, model):
 def test_a_stopped_and_continued_worker_goes_on(start, model):
     """Less than hang_seconds is no hang: its clients wait, and get all of their answer."""
     daemon = start({"smollm2": model})
-    request = {**LONG, "max_tokens": 200, "temperature": 0}
+    request = {**LONG, "max_tokens": 80, "temperature": 0}
     expected = list(texts_of(daemon.http.stream("/v1/completions", request)))
     events = daemon.http.stream("/v1/completions", request)
     texts = [next(texts_of(events))]

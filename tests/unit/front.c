@@ -330,7 +330,7 @@ START_TEST(a_model_that_is_not_served_has_its_reason_and_the_others_go_on)
 	rig_serve(&rig, backends[_i], 8);
 	for (int i = 0; i < 2; i++) {
 		rig_state(&rig, 0, cases[i].standing);
-		rig_worker_up(&rig, 1, "small"); /* and the state before it has been read */
+		rig_worker_up(&rig, 1, i ? "other" : "another"); /* and the state before it has been read */
 		snprintf(expected, sizeof expected,
 			 "{\"status\":\"%s\",\"models\":[{\"id\":\"small\",\"status\":\"ok\"},"
 			 "{\"id\":\"broken\",\"status\":\"%s\",\"message\":\"as told\"}],",
@@ -348,8 +348,10 @@ END_TEST
 /* Right after a new front has started: 404 would tell clients that the model is gone for good. */
 START_TEST(a_model_whose_workers_are_away_is_not_unknown)
 {
-	rig_start(&rig, backends[_i], 8);
+	struct message_serve order = rig_order(backends[_i], 8);
+	rig_start(&rig, &order);
 	rig_state(&rig, 0, 0);
+	rig_worker_up(&rig, 1, "other"); /* and the state before it has been read */
 	rig_check(&rig, "GET", "/health", NULL, 503, "{\"id\":\"small\",\"status\":\"loading\"}");
 	rig_check(&rig, "POST", "/v1/completions", "{\"prompt\":\"x\",\"model\":\"small\"}", 503, "model_loading");
 	rig_check(&rig, "POST", "/v1/completions", "{\"prompt\":\"x\"}", 503, "model_loading");
