@@ -33,8 +33,10 @@ struct loop_op {
 	struct loop_op *link;		 /* the backend's list */
 };
 
-/* IO_URING never falls back: -ENOSYS, -EPERM and the like are the caller's to report. IO_AUTO tries io_uring first. A
- * loop belongs to the thread that made it (the kernel may hold us to that); make it after the last fork. */
+/* IO_URING never falls back: -ENOSYS, -EPERM and the like are the caller's to report. IO_AUTO tries io_uring first, and
+ * where that is refused, for whatever reason (a sysctl, a seccomp filter, RLIMIT_MEMLOCK before Linux 5.12), takes
+ * epoll and leaves the reason in `err`. A loop belongs to the thread that made it (the kernel may hold us to that);
+ * make it after the last fork. */
 int loop_new(enum io_backend backend, unsigned entries, struct loop **out, struct err *err);
 /* Cancels what is in flight and calls `done` for each (-ECANCELED, or the result it had already); operations started
  * from there on do nothing. */
@@ -52,8 +54,9 @@ void loop_hangup(struct loop *loop, struct loop_op *op, int socket);
 void loop_timer(struct loop *loop, struct loop_op *op, uint64_t after_ns);
 void loop_cancel(struct loop *loop, struct loop_op *op); /* nothing happens when it is not in flight */
 
-/* Waits for completions and calls `done` until loop_stop, or until nothing is in flight. 0 or -errno of the kernel
- * interface itself. */
+/* Waits for completions and calls `done` until loop_stop, or until nothing is in flight. 0, or -errno of the kernel
+ * interface itself: a ring or an epoll that fails in use is not replaced, since nobody could say what became of the
+ * operations in flight. Free the loop then; the process that lived by it is best started again. */
 int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop); /* from `done`; before loop_run it makes that return at once */
 

@@ -258,10 +258,10 @@ static int setup(struct io_uring *ring, unsigned entries, struct err *err)
 				       "io_uring: this kernel may drop completions (Linux 5.5 is needed)");
 		}
 	}
-	if (rc != 0)
-		return err_set(err, rc, "io_uring: setup failed: %s%s", strerror(-rc),
-			       rc == -EPERM ? " (see /proc/sys/kernel/io_uring_disabled)" : "");
-	return 0;
+	const char *hint = rc == -EPERM	   ? " (/proc/sys/kernel/io_uring_disabled, or a seccomp filter)"
+			   : rc == -ENOMEM ? " (before Linux 5.12 also RLIMIT_MEMLOCK)"
+					   : "";
+	return rc ? err_set(err, rc, "io_uring: setup failed: %s%s", strerror(-rc), hint) : 0;
 }
 
 int loop_uring_new(unsigned entries, struct loop **out, struct err *err)

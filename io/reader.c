@@ -322,7 +322,7 @@ static int open_ring(struct reader *reader, enum io_backend backend, struct err 
 	int rc = io_uring_queue_init(N_SLOTS, &reader->ring, 0);
 	reader->has_ring = rc == 0;
 	if (rc && backend == IO_URING)
-		return err_set(err, rc, "io_uring_setup: %s", strerror(-rc));
+		return err_set(err, rc, "io_uring: setup failed: %s (io = auto would read without it)", strerror(-rc));
 	return 0;
 }
 

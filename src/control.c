@@ -11,7 +11,11 @@
 #include "src/parent.h"
 #include "src/status.h"
 
-enum { LINE_MAX_BYTES = 256, PATIENCE_MS = 10000 /* a client that says nothing, or reads nothing, is dropped */ };
+enum {
+	LINE_MAX_BYTES = 256,
+	PATIENCE_MS = 10000, /* a client that says nothing, or reads nothing, is dropped */
+	DEAF_MS = 100,	     /* after an accept that found no descriptor; what it did not take stays readable */
+};
 
 struct control_client {
 	int fd; /* -1: free */
@@ -26,6 +30,7 @@ struct control_client {
 struct control {
 	struct parent *parent;
 	int listener;
+	uint64_t deaf_until_ns; /* the listener is not looked at before */
 	struct control_client clients[CONTROL_CLIENTS_MAX];
 };
 
@@ -63,7 +68,7 @@ void control_free(struct control *c)
 unsigned control_poll_fds(struct control *c, struct pollfd *out)
 {
 	uint64_t now = clock_now_ns();
-	out[0] = (struct pollfd){.fd = c->listener, .events = POLLIN};
+	out[0] = (struct pollfd){.fd = now < c->deaf_until_ns ? -1 : c->listener, .events = POLLIN};
 	for (unsigned i = 0; i < CONTROL_CLIENTS_MAX; i++) {
 		struct control_client *client = &c->clients[i];
 		if (client->fd >= 0 && now - client->since_ns > PATIENCE_MS * CLOCK_MS_NS) {
@@ -84,6 +89,8 @@ unsigned control_poll_fds(struct control *c, struct pollfd *out)
 static void take_client(struct control *c)
 {
 	int fd = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+		c->deaf_until_ns = clock_now_ns() + DEAF_MS * CLOCK_MS_NS;
 	if (fd < 0)
 		return;
 	struct ucred peer;

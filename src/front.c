@@ -317,6 +317,8 @@ static int start(struct front *front, struct err *err)
 	rc = loop_new((enum io_backend)front->order.io, RING_ENTRIES, &front->loop, err);
 	if (rc)
 		return rc;
+	if (front->order.io == IO_AUTO && loop_backend(front->loop) == IO_EPOLL)
+		log_warning("%s; epoll is used instead", err->text);
 	struct connection_limits limits = {
 		.max_request_bytes = front->order.max_request_bytes,
 		.client_buffer_bytes = front->order.client_buffer_bytes,

@@ -13,7 +13,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-enum { BACKLOG = 1024 };
+enum { BACKLOG = 4096 }; /* as much as net.core.somaxconn allows by default */
 
 /* Makes the directories above `path`. */
 static int make_directories(const char *path, struct err *err)

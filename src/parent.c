@@ -348,14 +348,23 @@ static int open_listeners(struct parent *parent, struct err *err)
 	return rc;
 }
 
-/* Locking the weights needs a limit that children without privileges can't raise themselves. */
-static void raise_memlock(void)
+static void raise_limit(__rlimit_resource_t resource, rlim_t wanted)
 {
-	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-	if (!setrlimit(RLIMIT_MEMLOCK, &limit) || getrlimit(RLIMIT_MEMLOCK, &limit))
+	struct rlimit limit = {wanted, wanted};
+	if (!setrlimit(resource, &limit) || getrlimit(resource, &limit))
 		return;
 	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_MEMLOCK, &limit);
+	setrlimit(resource, &limit);
+}
+
+/* Children without privileges can't raise these themselves. Locking the weights needs the one; every worker costs four
+ * descriptors, every connection of the front one. */
+static void raise_limits(void)
+{
+	struct rlimit descriptors;
+	raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
+	if (!getrlimit(RLIMIT_NOFILE, &descriptors))
+		raise_limit(RLIMIT_NOFILE, descriptors.rlim_max);
 }
 
 /* Decided once and before anything is loaded: a worker that can't compute as told would only die again and again. */
@@ -394,7 +403,7 @@ static int start(struct parent *parent, struct err *err)
 		rc = segment_lock_instance(c->instance, &parent->lock_fd, err);
 	if (rc)
 		return rc;
-	raise_memlock();
+	raise_limits();
 	rc = open_signals(parent, err);
 	if (!rc)
 		rc = open_listeners(parent, err);

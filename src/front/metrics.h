@@ -31,7 +31,7 @@ struct metrics_histogram {
 
 struct front_metrics {
 	uint64_t requests[N_ROUTES][METRICS_CODES];
-	uint64_t n_answered; /* all of them */
+	uint64_t n_answered;	/* all of them */
 	uint64_t stream_errors; /* answers that ended with an error event, after a 200 */
 	uint64_t clients_gone;	/* before their answer ended */
 	uint64_t queue_full;	/* requests refused because max_queue was reached */

@@ -442,16 +442,61 @@ START_TEST(more_completions_than_the_queue_holds)
 }
 END_TEST
 
+static const int refusals[] = {EPERM, ENOSYS, ENOMEM};
+
 START_TEST(without_io_uring_auto_is_epoll_and_uring_an_error)
 {
 	struct loop *loop = NULL;
 	struct err err = {""};
-	ck_assert_int_eq(refuse_call(SYS_io_uring_setup, EPERM), 0);
-	ck_assert_int_eq(loop_new(IO_URING, 8, &loop, &err), -EPERM);
+	ck_assert_int_eq(refuse_call(SYS_io_uring_setup, (unsigned)refusals[_i]), 0);
+	ck_assert_int_eq(loop_new(IO_URING, 8, &loop, &err), -refusals[_i]);
 	ck_assert_ptr_nonnull(strstr(err.text, "io_uring"));
+	err.text[0] = '\0';
 	ck_assert_int_eq(loop_new(IO_AUTO, 8, &loop, &err), 0);
 	ck_assert_int_eq(loop_backend(loop), IO_EPOLL);
+	ck_assert_ptr_nonnull(strstr(err.text, strerror(refusals[_i]))); /* why it is */
 	loop_free(loop);
+}
+END_TEST
+
+/* The kernel's side of the only loop of this process goes away. */
+static void break_interface(void)
+{
+	char path[64], target[64];
+	for (int fd = 3; fd < 256; fd++) {
+		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+		ssize_t n = readlink(path, target, sizeof target - 1);
+		target[n > 0 ? n : 0] = '\0';
+		if (!strcmp(target, "anon_inode:[io_uring]") || !strcmp(target, "anon_inode:[eventpoll]"))
+			close(fd);
+	}
+}
+
+static void break_it(struct loop_op *op, int result)
+{
+	(void)op;
+	(void)result;
+	break_interface();
+}
+
+START_TEST(an_interface_that_fails_in_use_ends_the_loop_and_every_operation)
+{
+	struct loop *loop = new_loop(_i, 8);
+	struct probe waiting;
+	struct loop_op timer = {.done = break_it};
+	int a[2], ended = 0;
+	char byte;
+	pair(a);
+	probe_init(&waiting, loop, &ended, 0);
+	loop_receive(loop, &waiting.op, a[0], &byte, 1);
+	loop_timer(loop, &timer, 1000000);
+	ck_assert_int_eq(loop_run(loop), -EBADF);
+	ck_assert_int_eq(ended, 0);
+	loop_free(loop);
+	ck_assert_int_eq(ended, 1);
+	ck_assert_int_eq(waiting.result, -ECANCELED);
+	close(a[0]);
+	close(a[1]);
 }
 END_TEST
 
@@ -490,10 +535,12 @@ int main(void)
 		&a_reused_descriptor_number_is_a_new_descriptor,
 		&a_bad_descriptor_is_an_error_not_a_hang,
 		&more_completions_than_the_queue_holds,
+		&an_interface_that_fails_in_use_ends_the_loop_and_every_operation,
 	};
 	for (unsigned i = 0; i < sizeof tests / sizeof tests[0]; i++)
 		tcase_add_loop_test(tcase, *tests[i], first, 2);
-	tcase_add_test(tcase, without_io_uring_auto_is_epoll_and_uring_an_error);
+	tcase_add_loop_test(tcase, without_io_uring_auto_is_epoll_and_uring_an_error, 0,
+			    sizeof refusals / sizeof refusals[0]);
 	tcase_add_loop_test(tcase, auto_is_io_uring_where_it_works, first, 1);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
