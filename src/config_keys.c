@@ -192,10 +192,12 @@ static const struct config_key engine_keys[] = {
 		 "alike. It is part of kv_bytes, and calls take it back when they need it. Answers do not change by "
 		 "it, only the time to their first token, by which a client could learn how others' prompts begin."},
 	{"prefill_chunk", KEY_NUMBER, MEMBER(prefill_chunk), .min = 16, .max = 4096, .fallback = "256",
-	 .help = "Prompt tokens computed in one step while other calls wait for their next token."},
+	 .help = "Prompt tokens computed together at most. More are cheaper by the token and need more memory; while "
+		 "answers are generated there may be fewer, as prefill_share demands."},
 	{"prefill_share", KEY_NUMBER, MEMBER(prefill_share), .min = 10, .max = 100, .fallback = "50",
 	 .help = "Percent of a step's time that prompts may take while answers are being generated: with 50 a running "
-		 "answer's next token comes at half its speed during long prompts. 100: chunks are always whole."},
+		 "answer's tokens come at half their speed during long prompts. 100: chunks are always whole, and a "
+		 "token waits for one."},
 	{"max_running", KEY_NUMBER, MEMBER(max_running), .min = 1, .max = 32, .fallback = "32",
 	 .help = "Calls of a worker that generate together in one batch."},
 	{.name = NULL},

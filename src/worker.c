@@ -4,6 +4,7 @@
  * It opens no file and no socket: the segment and the channel come from the parent as descriptors. Its private memory
  * is the call arena (KV pages, batch scratch), what oneDNN generated before ready, and small tables. */
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +20,15 @@
 #include "src/privilege.h"
 #include "src/roles.h"
 #include "src/worker_calls.h"
+#include "src/worker_pace.h"
 
 enum {
-	REST_MS = 200,	    /* idle this long: the batch scratch goes back to the kernel */
-	PROGRESS_MS = 2000, /* an idle worker shows that it lives this often */
+	TRIM_MS = 200,	    /* memory that nothing has needed for so long goes back to the kernel */
+	PROGRESS_MS = 1000, /* an idle worker shows that it lives this often */
 	RETRY_MS = 1,	    /* records wait for room in the ring */
+	/* malloc: blocks this large are mappings of their own and gone when freed. Left alone, the C library raises the
+	 * limit to the largest block it has seen and keeps such blocks from then on. */
+	MMAP_THRESHOLD = 128 << 10,
 };
 
 struct worker {
@@ -45,6 +50,8 @@ struct worker {
 	struct forward *forward;
 	struct scheduler *scheduler;
 	struct worker_calls calls;
+	struct pace pace;
+	uint64_t trimmed_ns;
 	bool locked, draining;
 };
 
@@ -195,6 +202,8 @@ static int make_engine(struct worker *w, struct err *err)
 static int start(struct worker *w, struct err *err)
 {
 	int segment_fd;
+	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
+	mallopt(M_ARENA_MAX, 1); /* compute threads hardly allocate: not worth memory of their own */
 	int rc = receive_order(w, &segment_fd, err);
 	if (!rc)
 		rc = attach_weights(w, segment_fd, err);
@@ -220,6 +229,8 @@ static int start(struct worker *w, struct err *err)
 	compile_template(w, fault);
 	worker_calls_init(&w->calls, &w->channel, w->tokenizer, w->template, fault);
 	w->calls.scheduler = w->scheduler;
+	pace_init(&w->pace, w->order.prefill_share, w->order.prefill_chunk);
+	forward_watch(w->forward, &w->counters->progress);
 	return 0;
 }
 
@@ -266,12 +277,15 @@ static int change_channel(struct worker *w, const int fds[3])
 		return rc;
 	scheduler_cancel_all(w->scheduler);
 	worker_calls_fini(&w->calls);
+	uint64_t progress = w->counters->progress;
 	channel_detach(&w->channel);
 	channel_close(&w->channel_fds);
 	w->channel_fds = fresh;
 	w->channel = channel;
 	channel_counters(&w->channel)->locked = w->locked;
 	w->counters = channel_counters(&w->channel);
+	count(&w->counters->progress, progress + 1);
+	forward_watch(w->forward, &w->counters->progress);
 	publish_counters(w);
 	count(&w->counters->ready, 1);
 	return 0;
@@ -297,45 +311,98 @@ static bool hear_parent(struct worker *w, struct pollfd fds[2])
 	return true;
 }
 
+/* Records out. True while some wait for room. */
+static bool hand_out(struct worker *w)
+{
+	bool unsent = worker_calls_flush(&w->calls);
+	publish_counters(w);
+	channel_ring(&w->channel);
+	return unsent;
+}
+
+/* Some layers of the prompts' pass, as many as the pace allows. */
+static void prefill(struct worker *w)
+{
+	bool under_way = scheduler_prefill_under_way(w->scheduler), more;
+	uint32_t n_rows = scheduler_prefill_begin(w->scheduler, pace_rows(&w->pace));
+	if (!n_rows)
+		return;
+	if (!under_way)
+		pace_began(&w->pace, n_rows);
+	uint64_t before, now = clock_now_ns();
+	do {
+		before = now;
+		more = scheduler_prefill_advance(w->scheduler);
+		now = clock_now_ns();
+	} while (pace_layer(&w->pace, now - before) && more);
+}
+
+/* One step: the next token of every answer, which its client gets before the prompts have their share. */
+static void step(struct worker *w)
+{
+	scheduler_admit(w->scheduler);
+	uint64_t before = clock_now_ns();
+	uint32_t n_rows = scheduler_decode_step(w->scheduler);
+	pace_decoded(&w->pace, n_rows, clock_now_ns() - before);
+	if (n_rows)
+		hand_out(w);
+	prefill(w);
+}
+
+/* Gives back what was not needed lately. */
+static void trim(struct worker *w)
+{
+	uint64_t now = clock_now_ns();
+	if (now - w->trimmed_ns < TRIM_MS * CLOCK_MS_NS)
+		return;
+	w->trimmed_ns = now;
+	forward_trim(w->forward);
+	malloc_trim(0);
+}
+
+/* How long poll may wait for something to do. */
+static int patience_ms(const struct worker *w, bool unsent)
+{
+	if (scheduler_can_run(w->scheduler)) /* flushing unblocks calls, so this comes after it */
+		return 0;
+	return unsent ? RETRY_MS : forward_at_rest(w->forward) ? PROGRESS_MS : TRIM_MS;
+}
+
 /* One turn: records in, one step, records out, and a wait when there is nothing to do. 0, 1: finished, -errno. */
-static int turn(struct worker *w, struct pollfd fds[2], int *idle_ms)
+static int turn(struct worker *w, struct pollfd fds[2])
 {
 	int rc = worker_calls_receive(&w->calls);
 	if (rc)
 		return rc;
-	scheduler_step(w->scheduler);
-	bool unsent = worker_calls_flush(&w->calls),
-	     busy = scheduler_can_run(w->scheduler); /* flushing unblocks calls */
-	publish_counters(w);
-	channel_ring(&w->channel);
+	step(w);
+	bool unsent = hand_out(w);
 	if (w->channel.dead)
 		return w->channel.dead;
+	trim(w);
 	bool empty = !scheduler_n_running(w->scheduler) && !scheduler_n_waiting(w->scheduler);
 	if (w->draining && empty && !unsent && !w->calls.incoming)
 		return 1;
-	int wait = busy ? 0 : unsent ? RETRY_MS : *idle_ms < REST_MS ? REST_MS : PROGRESS_MS;
-	int n = poll(fds, 2, wait);
+	int n = poll(fds, 2, patience_ms(w, unsent));
 	if (n < 0 && errno != EINTR)
 		return -errno;
+	if (!n)
+		count(&w->counters->progress, w->counters->progress + 1);
 	if (!hear_parent(w, fds))
 		return 1;
 	if (fds[1].revents)
 		channel_quiet(&w->channel);
-	*idle_ms = n || busy || !empty ? 0 : *idle_ms + wait;
-	if (*idle_ms == REST_MS)
-		forward_rest(w->forward);
 	return 0;
 }
 
 static int work(struct worker *w, struct err *err)
 {
 	struct pollfd fds[2] = {{.fd = MESSAGE_FD, .events = POLLIN}, {.fd = w->channel.doorbell_in, .events = POLLIN}};
-	int rc = 0, idle_ms = 0;
+	int rc = 0;
 	publish_counters(w);
 	count(&w->counters->ready, 1);
 	rc = message_send(MESSAGE_FD, MESSAGE_READY, NULL, 0, NULL, 0);
 	while (!rc)
-		rc = turn(w, fds, &idle_ms);
+		rc = turn(w, fds);
 	return rc == 1 ? 0 : err_set(err, rc, "the channel to the front is broken: %s", strerror(-rc));
 }
 

@@ -177,7 +177,7 @@ static void release_hardware(void *arg, unsigned thread)
 	gemm_release_thread(f->setup.gemm);
 }
 
-static bool at_rest(const struct forward *f)
+bool forward_at_rest(const struct forward *f)
 {
 	return !f->passes[PHASE_PREFILL].lane.span && !f->passes[PHASE_DECODE].lane.span;
 }
@@ -194,7 +194,7 @@ void forward_trim(struct forward *f)
 	lane_trim(&prefill->lane, f->setup.arena, rows_under_way(prefill));
 	lane_trim(&decode->lane, f->setup.arena, rows_under_way(decode));
 	/* A pass under way will want logits of as many rows as it likes, from a span that wake() has promised it. */
-	lane_trim(&f->head.lane, f->setup.arena, at_rest(f) ? 0 : 1);
+	lane_trim(&f->head.lane, f->setup.arena, forward_at_rest(f) ? 0 : 1);
 	if (prefilled && !prefill->lane.span)
 		team_run(f->setup.team, release_hardware, f); /* AMX tiles are state of each thread */
 }

@@ -72,6 +72,7 @@ struct sampler_candidate *forward_candidates(struct forward *forward);
 /* Gives back to the kernel what no pass has needed since the last forward_trim: rows of scratch beyond the widest pass,
  * or all of it when there was none. For somebody with a clock to call now and then. */
 void forward_trim(struct forward *forward);
+bool forward_at_rest(const struct forward *forward); /* there is none left */
 /* Gives all scratch back. A pass that is under way is forgotten. */
 void forward_rest(struct forward *forward);
 

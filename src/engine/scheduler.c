@@ -5,7 +5,7 @@
  *          decode_step      rows of decoding calls: for each its newest token, then rows of those that replay
  *                           -> logits -> pick -> report (scheduler_tokens.c) -> maybe finish
  *          prefill_step     the next prompt rows, as many as the caller allows -> logits of the rows someone asked for
- *                           -> report, first pick
+ *                           -> report, first pick; or begin and advance, the same one layer at a time
  *
  * Passes are prepared oldest call first. Making room for one call evicts only blocked ones and younger ones, so what
  * was already chosen for the pass stays. */
@@ -19,10 +19,9 @@ int scheduler_new(const struct scheduler_setup *setup, struct scheduler **out, s
 {
 	assert(setup->max_running >= 1 && setup->max_running <= DECODE_ROWS_MAX);
 	struct scheduler *s = calloc(1, sizeof *s);
-	uint32_t rows = setup->prefill_chunk > DECODE_ROWS_MAX ? setup->prefill_chunk : DECODE_ROWS_MAX;
 	if (s)
-		s->rows = calloc(rows, sizeof *s->rows);
-	if (!s || !s->rows) {
+		s->prefill_rows = calloc(setup->prefill_chunk, sizeof *s->prefill_rows);
+	if (!s || !s->prefill_rows) {
 		free(s);
 		return err_set(err, -ENOMEM, "no memory for the scheduler");
 	}
@@ -52,7 +51,7 @@ void scheduler_free(struct scheduler *s)
 	for (uint32_t i = 0; i < s->n_running; i++)
 		let_go(s, s->running[i]);
 	prefix_free(s->prefix);
-	free(s->rows);
+	free(s->prefill_rows);
 	free(s);
 }
 
@@ -210,12 +209,6 @@ void scheduler_cancel_all(struct scheduler *s)
 
 /* --- passes ----------------------------------------------------------------------------------- */
 
-/* A call's part of a pass: rows [first_row, first_row + n) are its next n positions. */
-struct span {
-	struct generation *generation;
-	uint32_t first_row, n;
-};
-
 static uint32_t minimum(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
@@ -227,9 +220,8 @@ static uint32_t room_of(const struct generation *g)
 	return g->kv.n_pages * KV_PAGE_TOKENS - g->kv.n_tokens;
 }
 
-/* Lays the spans out as rows and runs them. Returns how many rows; 0: there were none, or the pass failed and the calls
- * in it with it. */
-static uint32_t run(struct scheduler *s, enum phase phase, struct span *spans, uint32_t n_spans)
+/* Lays the spans out as rows; returns how many. */
+static uint32_t lay_out(struct scheduler_span *spans, uint32_t n_spans, struct batch_row *rows)
 {
 	uint32_t n_rows = 0;
 	for (uint32_t i = 0; i < n_spans; i++) {
@@ -237,21 +229,17 @@ static uint32_t run(struct scheduler *s, enum phase phase, struct span *spans, u
 		spans[i].first_row = n_rows;
 		for (uint32_t j = 0; j < spans[i].n; j++) {
 			uint32_t position = g->kv.n_tokens + j;
-			s->rows[n_rows++] = (struct batch_row){generation_token(g, position), position, &g->kv};
+			rows[n_rows++] = (struct batch_row){generation_token(g, position), position, &g->kv};
 		}
 	}
-	if (!n_rows)
-		return 0;
-	struct batch batch = {phase, n_rows, s->rows};
-	s->totals.steps++;
-	if (!forward_run(s->setup.forward, &batch)) {
-		for (uint32_t i = 0; i < n_spans; i++)
-			kv_advance(&spans[i].generation->kv, spans[i].n, phase);
-		return n_rows;
-	}
+	return n_rows;
+}
+
+/* There was no scratch for a pass. */
+static void fail_all(struct scheduler *s, const struct scheduler_span *spans, uint32_t n_spans)
+{
 	for (uint32_t i = 0; i < n_spans; i++)
 		scheduler_fail(s, spans[i].generation, "out of memory");
-	return 0;
 }
 
 /* --- decode ----------------------------------------------------------------------------------- */
@@ -263,7 +251,7 @@ static uint32_t behind(const struct generation *g)
 }
 
 /* One row for every answer, then what is left of the pass for those that replay, the oldest first. */
-static uint32_t choose_decoding(struct scheduler *s, struct span *spans)
+static uint32_t choose_decoding(struct scheduler *s, struct scheduler_span *spans)
 {
 	uint32_t n = 0, left = DECODE_ROWS_MAX;
 	uint64_t arrival = 0;
@@ -273,7 +261,7 @@ static uint32_t choose_decoding(struct scheduler *s, struct span *spans)
 			continue;
 		int rc = scheduler_need_room(s, g, g->kv.n_tokens + 1);
 		if (!rc)
-			spans[n++] = (struct span){.generation = g, .n = 1};
+			spans[n++] = (struct scheduler_span){.generation = g, .n = 1};
 		else if (rc != -EAGAIN)
 			scheduler_fail(s, g, "out of memory");
 	}
@@ -290,10 +278,18 @@ static uint32_t choose_decoding(struct scheduler *s, struct span *spans)
 
 uint32_t scheduler_decode_step(struct scheduler *s)
 {
-	struct span spans[DECODE_ROWS_MAX];
-	uint32_t n_spans = choose_decoding(s, spans), n_rows = run(s, PHASE_DECODE, spans, n_spans);
-	for (uint32_t i = 0; n_rows && i < n_spans; i++) {
+	struct scheduler_span spans[DECODE_ROWS_MAX];
+	uint32_t n_spans = choose_decoding(s, spans), n_rows = lay_out(spans, n_spans, s->rows);
+	if (!n_rows)
+		return 0;
+	s->totals.steps++;
+	if (forward_run(s->setup.forward, &(struct batch){PHASE_DECODE, n_rows, s->rows})) {
+		fail_all(s, spans, n_spans);
+		return 0;
+	}
+	for (uint32_t i = 0; i < n_spans; i++) {
 		struct generation *g = spans[i].generation;
+		kv_advance(&g->kv, spans[i].n, PHASE_DECODE);
 		s->totals.replayed_tokens += spans[i].n - !behind(g);
 		if (!behind(g))
 			scheduler_want_next(s, g, spans[i].first_row + spans[i].n - 1);
@@ -306,7 +302,7 @@ uint32_t scheduler_decode_step(struct scheduler *s)
 
 /* Every prompt gets an equal part of the rows (the oldest ones a row each when there are fewer rows than prompts); what
  * short ones do not need goes to the oldest that does. */
-static void share_rows(struct span *spans, uint32_t n, uint32_t max_rows)
+static void share_rows(struct scheduler_span *spans, uint32_t n, uint32_t max_rows)
 {
 	uint32_t left = max_rows, part = n && max_rows > n ? max_rows / n : 1;
 	for (uint32_t i = 0; i < n; i++) {
@@ -322,12 +318,12 @@ static void share_rows(struct span *spans, uint32_t n, uint32_t max_rows)
 	}
 }
 
-static uint32_t choose_prefilling(struct scheduler *s, uint32_t max_rows, struct span *spans)
+static uint32_t choose_prefilling(struct scheduler *s, uint32_t max_rows, struct scheduler_span *spans)
 {
 	uint32_t n = 0, n_chosen = 0;
 	for (uint32_t i = 0; i < s->n_running; i++)
 		if (s->running[i]->state == GENERATION_PREFILL && !s->running[i]->blocked)
-			spans[n++] = (struct span){.generation = s->running[i]};
+			spans[n++] = (struct scheduler_span){.generation = s->running[i]};
 	share_rows(spans, n, max_rows);
 	for (uint32_t i = 0; i < n; i++) {
 		struct generation *g = spans[i].generation;
@@ -338,14 +334,14 @@ static uint32_t choose_prefilling(struct scheduler *s, uint32_t max_rows, struct
 		if (rc && rc != -EAGAIN)
 			scheduler_fail(s, g, "out of memory");
 		else if (n_rows)
-			spans[n_chosen++] = (struct span){.generation = g, .n = n_rows};
+			spans[n_chosen++] = (struct scheduler_span){.generation = g, .n = n_rows};
 	}
 	return n_chosen;
 }
 
 /* A prompt's rows were computed: counts them, and asks for what they predict and is not said yet. Row of position p
  * predicts token p + 1 of the sequence. Returns whether the call ends here. */
-static bool ask_span(struct scheduler *s, const struct span *span)
+static bool ask_span(struct scheduler *s, const struct scheduler_span *span)
 {
 	struct generation *g = span->generation;
 	uint32_t end = g->kv.n_tokens, first = end - span->n;
@@ -365,20 +361,65 @@ static bool ask_span(struct scheduler *s, const struct span *span)
 	return !g->max_answer;
 }
 
-uint32_t scheduler_prefill_step(struct scheduler *s, uint32_t max_rows)
+uint32_t scheduler_prefill_begin(struct scheduler *s, uint32_t max_rows)
 {
 	assert(max_rows >= 1 && max_rows <= s->setup.prefill_chunk);
-	struct span spans[DECODE_ROWS_MAX];
-	bool ends[DECODE_ROWS_MAX];
-	uint32_t n_spans = choose_prefilling(s, max_rows, spans), n_rows = run(s, PHASE_PREFILL, spans, n_spans);
+	if (s->n_prefill_rows)
+		return s->n_prefill_rows;
+	uint32_t n_spans = choose_prefilling(s, max_rows, s->prefill);
+	uint32_t n_rows = lay_out(s->prefill, n_spans, s->prefill_rows);
 	if (!n_rows)
 		return 0;
-	for (uint32_t i = 0; i < n_spans; i++)
+	s->totals.steps++;
+	if (forward_begin(s->setup.forward, &(struct batch){PHASE_PREFILL, n_rows, s->prefill_rows})) {
+		fail_all(s, s->prefill, n_spans);
+		return 0;
+	}
+	s->n_prefill = n_spans;
+	s->n_prefill_rows = n_rows;
+	return n_rows;
+}
+
+bool scheduler_prefill_under_way(const struct scheduler *s)
+{
+	return s->n_prefill_rows;
+}
+
+/* The last layer has run. */
+static void end_prefill(struct scheduler *s)
+{
+	struct scheduler_span spans[DECODE_ROWS_MAX]; /* the pass is over for those that end here */
+	bool ends[DECODE_ROWS_MAX];
+	uint32_t n_spans = 0;
+	for (uint32_t i = 0; i < s->n_prefill; i++)
+		if (s->prefill[i].generation)
+			spans[n_spans++] = s->prefill[i];
+	s->n_prefill = s->n_prefill_rows = 0;
+	for (uint32_t i = 0; i < n_spans; i++) {
+		kv_advance(&spans[i].generation->kv, spans[i].n, PHASE_PREFILL);
 		ends[i] = ask_span(s, &spans[i]);
+	}
 	scheduler_serve(s);
 	for (uint32_t i = 0; i < n_spans; i++)
 		if (ends[i]) /* it took no token, so nothing else has ended it */
 			scheduler_finish(s, spans[i].generation, GENERATION_LENGTH);
+}
+
+bool scheduler_prefill_advance(struct scheduler *s)
+{
+	if (!s->n_prefill_rows)
+		return false;
+	bool more = forward_advance(s->setup.forward, PHASE_PREFILL);
+	if (!more)
+		end_prefill(s);
+	return more;
+}
+
+uint32_t scheduler_prefill_step(struct scheduler *s, uint32_t max_rows)
+{
+	uint32_t n_rows = scheduler_prefill_begin(s, max_rows);
+	while (scheduler_prefill_advance(s))
+		;
 	return n_rows;
 }
 

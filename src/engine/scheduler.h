@@ -93,6 +93,15 @@ uint32_t scheduler_decode_step(struct scheduler *scheduler);
 /* The next prompt rows, 1..prefill_chunk at most. Returns the number of rows run. */
 uint32_t scheduler_prefill_step(struct scheduler *scheduler, uint32_t max_rows);
 
+/* The same in parts, for passes that last many times longer than a decode pass: everything else may be called between
+ * two layers, decode steps above all; a call that ends or is evicted meanwhile leaves the pass. scheduler_prefill_begin
+ * chooses the rows and returns how many; while a pass is under way that one's number, 0: there is nothing to do.
+ * scheduler_prefill_advance runs one layer, and after the last one reports what there is to report. Returns whether the
+ * pass has more layers. */
+uint32_t scheduler_prefill_begin(struct scheduler *scheduler, uint32_t max_rows);
+bool scheduler_prefill_advance(struct scheduler *scheduler);
+bool scheduler_prefill_under_way(const struct scheduler *scheduler);
+
 /* All three, with a whole chunk of prompt rows. Returns scheduler_can_run. */
 bool scheduler_step(struct scheduler *scheduler);
 /* True while there is anything that could run now; false when idle, or when everything is blocked or waits for the

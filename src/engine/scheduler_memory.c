@@ -105,8 +105,21 @@ void scheduler_admit(struct scheduler *s)
 
 /* --- room ------------------------------------------------------------------------------------- */
 
+/* The prefill pass under way goes on without a call's rows, or ends here when it has no others. */
+static void leave_pass(struct scheduler *s, struct generation *g)
+{
+	for (uint32_t i = 0; i < s->n_prefill; i++) {
+		if (s->prefill[i].generation != g)
+			continue;
+		s->prefill[i].generation = NULL;
+		if (!forward_drop(s->setup.forward, PHASE_PREFILL, &g->kv))
+			s->n_prefill = s->n_prefill_rows = 0;
+	}
+}
+
 void scheduler_release(struct scheduler *s, struct generation *g)
 {
+	leave_pass(s, g);
 	kv_release(s->setup.kv, &g->kv);
 }
 

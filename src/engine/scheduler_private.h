@@ -7,6 +7,12 @@
 #include "src/engine/prefix.h"
 #include "src/engine/scheduler.h"
 
+/* A call's part of a pass: rows [first_row, first_row + n) are its next n positions. */
+struct scheduler_span {
+	struct generation *generation;
+	uint32_t first_row, n;
+};
+
 struct scheduler {
 	struct scheduler_setup setup;
 	struct scheduler_totals totals;
@@ -15,7 +21,13 @@ struct scheduler {
 	struct generation *running[DECODE_ROWS_MAX];
 	uint32_t n_running;
 	uint64_t n_arrivals;
-	struct batch_row *rows; /* [prefill_chunk or DECODE_ROWS_MAX] owned */
+	struct batch_row rows[DECODE_ROWS_MAX]; /* of a decode pass */
+
+	/* The prefill pass that is under way; n_prefill_rows 0: none. A call that loses its pages leaves it. */
+	struct batch_row *prefill_rows; /* [prefill_chunk] owned */
+	struct scheduler_span prefill[DECODE_ROWS_MAX];
+	uint32_t n_prefill, n_prefill_rows;
+
 	struct pick picks[LOGIT_ROWS_MAX];
 	uint32_t pick_rows[LOGIT_ROWS_MAX];
 	uint32_t n_picks;

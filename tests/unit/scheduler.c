@@ -180,6 +180,133 @@ START_TEST(the_pace_cannot_be_seen)
 }
 END_TEST
 
+/* One step with prefill passes that stop after any layer; returns whether one was left standing. */
+static bool step_in_parts(struct tiny_engine *e, uint32_t max_rows)
+{
+	scheduler_admit(e->scheduler);
+	scheduler_decode_step(e->scheduler);
+	uint32_t rows = scheduler_prefill_begin(e->scheduler, 1 + (uint32_t)rand() % max_rows);
+	bool more = rows > 0;
+	for (int n = rand() % 3; n > 0 && more; n--)
+		more = scheduler_prefill_advance(e->scheduler);
+	if (more)
+		ck_assert_uint_eq(scheduler_prefill_begin(e->scheduler, 1), rows);
+	if (rand() % 4 == 0)
+		forward_trim(e->forward);
+	return more;
+}
+
+static void check_nothing_is_left(struct tiny_engine *e)
+{
+	ck_assert_uint_eq(e->kv.n_used, 0);
+	forward_rest(e->forward);
+	ck_assert_uint_eq(e->arena.bytes, 0);
+	tiny_engine_fini(e);
+}
+
+START_TEST(calls_come_and_go_during_a_pass)
+{
+	static struct room room;
+	memset(&room, 0, sizeof room);
+	struct tiny_setup setup = setup_of(&room);
+	struct tiny_engine e;
+	unsigned next = 0, n_left_a_pass = 0;
+	srand(300 + (unsigned)_i);
+	tiny_engine_init(&e, tiny, &setup);
+	while (next < 40 || scheduler_n_running(e.scheduler) || scheduler_n_waiting(e.scheduler)) {
+		for (int n = rand() % 3; n > 0 && next < 40; n--, next++)
+			scheduler_add(e.scheduler, make_call(next, next % 20));
+		bool standing = step_in_parts(&e, setup.prefill_chunk);
+		struct generation *g = scheduler_find(e.scheduler, 20 + (unsigned)rand() % 20);
+		n_left_a_pass += standing && g && g->state == GENERATION_PREFILL;
+		if (g)
+			scheduler_cancel(e.scheduler, g->id);
+	}
+	for (unsigned i = 0; i < 20; i++)
+		same(&alone.call[i], &room.call[i], i);
+	ck_assert_uint_gt(n_left_a_pass, 1);
+	check_nothing_is_left(&e);
+}
+END_TEST
+
+enum { LONG_CALLS = 8, LONG_PROMPT = 120 };
+
+/* Calls with long answers, in parts. Returns how often a call was evicted while a pass stood still. */
+static unsigned run_long_answers(struct room *room, uint32_t kv_pages)
+{
+	struct generation_params params = {
+		.sampler = {.top_p = 1, .repeat_penalty = 1}, .max_tokens = 200, .logprobs = true, .ignore_end = true};
+	memset(room, 0, sizeof *room);
+	struct tiny_setup setup = setup_of(room);
+	struct tiny_engine e;
+	unsigned n_left_a_pass = 0;
+	setup.kv_pages = kv_pages;
+	tiny_engine_init(&e, tiny, &setup);
+	for (unsigned i = 0; i < LONG_CALLS; i++) {
+		uint32_t *prompt = malloc(LONG_PROMPT * sizeof *prompt);
+		for (unsigned j = 0; j < LONG_PROMPT; j++)
+			prompt[j] = (i * 37 + j * j * 5) % TINY_BYTES;
+		scheduler_add(e.scheduler, generation_new(i, &params, prompt, LONG_PROMPT, NULL, 0, "", 0));
+	}
+	while (scheduler_n_running(e.scheduler) || scheduler_n_waiting(e.scheduler)) {
+		bool standing = step_in_parts(&e, 16);
+		uint64_t evicted = scheduler_totals(e.scheduler)->evicted;
+		scheduler_decode_step(e.scheduler);
+		n_left_a_pass += standing && scheduler_totals(e.scheduler)->evicted > evicted;
+	}
+	check_nothing_is_left(&e);
+	return n_left_a_pass;
+}
+
+START_TEST(evicted_calls_leave_the_pass)
+{
+	static struct room wide, narrow;
+	unsigned n_left_a_pass = 0;
+	srand(400);
+	run_long_answers(&wide, 600);
+	for (int round = 0; round < 4; round++) {
+		n_left_a_pass += run_long_answers(&narrow, 20); /* two calls at their full length */
+		for (unsigned i = 0; i < LONG_CALLS; i++)
+			same(&wide.call[i], &narrow.call[i], i);
+	}
+	ck_assert_uint_gt(n_left_a_pass, 0);
+}
+END_TEST
+
+/* The memory of a wide pass is given back while a narrow one goes on, and no bit of it changes. */
+START_TEST(scratch_shrinks_to_what_runs)
+{
+	static struct room room;
+	memset(&room, 0, sizeof room);
+	struct tiny_setup setup = setup_of(&room);
+	struct tiny_engine e;
+	tiny_engine_init(&e, tiny, &setup);
+	scheduler_add(e.scheduler, make_call(15, 15)); /* its answer is among the longest */
+	scheduler_step(e.scheduler);
+	for (int i = 0; i < 2; i++) {
+		scheduler_step(e.scheduler);
+		forward_trim(e.forward);
+	}
+	size_t narrow = e.arena.bytes;
+	scheduler_add(e.scheduler, make_call(9, 9));
+	scheduler_step(e.scheduler);
+	ck_assert_uint_gt(e.arena.bytes, narrow + (64 << 10)); /* the prefill lane */
+	scheduler_cancel(e.scheduler, 9);
+	for (int i = 0; i < 2; i++) {
+		scheduler_step(e.scheduler);
+		forward_trim(e.forward);
+	}
+	ck_assert_uint_le(e.arena.bytes, narrow + 2 * e.kv.page_bytes);
+	while (scheduler_step(e.scheduler))
+		forward_trim(e.forward);
+	same(&alone.call[15], &room.call[15], 15);
+	forward_trim(e.forward);
+	forward_trim(e.forward);
+	ck_assert_uint_eq(e.arena.bytes, 0);
+	tiny_engine_fini(&e);
+}
+END_TEST
+
 START_TEST(company_cannot_be_seen)
 {
 	static struct room room;
@@ -363,6 +490,9 @@ int main(int argc, char **argv)
 				    tear_down); /* the calls alone: computed once, inherited by every test */
 	tcase_add_loop_test(tc, threads_and_chunks_cannot_be_seen, 0, 6);
 	tcase_add_loop_test(tc, the_pace_cannot_be_seen, 0, 3);
+	tcase_add_loop_test(tc, calls_come_and_go_during_a_pass, 0, 8);
+	tcase_add_test(tc, evicted_calls_leave_the_pass);
+	tcase_add_test(tc, scratch_shrinks_to_what_runs);
 	tcase_add_loop_test(tc, company_cannot_be_seen, 0, 9);
 	tcase_add_test(tc, cancelled_calls_leave_nothing_and_change_nobody);
 	tcase_add_test(tc, decode_agrees_with_prefill);
