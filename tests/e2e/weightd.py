@@ -129,7 +129,7 @@ class Http:
 class Daemon:
     """`settings` go under [weightd], `models` maps names to files. Stopping asserts a good end and that nothing is left."""
 
-    def __init__(self, models, settings=None, wrapper=(), environment=None, build=BUILD):
+    def __init__(self, models, settings=None, wrapper=(), environment=None, build=BUILD, pass_fds=()):
         self.directory = Path(tempfile.mkdtemp(prefix="weightd-e2e-"))
         self.instance = "test" + re.sub(r"[^A-Za-z0-9]", "", self.directory.name)[-12:]
         self.socket = self.directory / "weightd.sock"
@@ -157,6 +157,7 @@ class Daemon:
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
             start_new_session=True,
+            pass_fds=pass_fds,
         )
 
     def log(self):
