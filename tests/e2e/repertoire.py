@@ -107,13 +107,16 @@ def normalised(body):
     return body.replace(identity[0], b'"id":"-"').replace(created[0], b'"created":0')
 
 
-def ask(http, request, timeout=300):
-    """The whole answer: all the data lines of a stream, or the object."""
-    answer = http.request("POST", request.target, request.json, timeout=timeout)
+def bytes_of(request, answer):
+    """All that one answer says: its type, and the data lines of a stream or the object."""
     assert answer.status == 200, f"{request.name}: status {answer.status}: {answer.body[:500]!r}"
     if request.body.get("stream"):
         assert answer.body.endswith(b"data: [DONE]\n\n"), f"{request.name}: cut off: {answer.body[-200:]!r}"
     return answer.headers["Content-Type"].encode() + b"\n" + normalised(answer.body)
+
+
+def ask(http, request, timeout=300):
+    return bytes_of(request, http.request("POST", request.target, request.json, timeout=timeout))
 
 
 def difference(request, expected, got):

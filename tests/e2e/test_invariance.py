@@ -7,7 +7,6 @@ second of its making are taken out (repertoire.normalised)."""
 
 import concurrent.futures
 import random
-import re
 import time
 
 import pytest
@@ -128,20 +127,13 @@ def test_avx2(start, model, record):
     record("answers at level avx2", 2 * len(requests), "(in company; one thread and small chunks)")
 
 
-def counter(daemon, name):
-    """The sum of a metric over all workers."""
-    values = re.findall(rf"^{name}(?:{{[^}}]*}})? (\d+)$", daemon.http.get("/metrics").body.decode(), re.MULTILINE)
-    assert values, f"there is no metric {name}"
-    return sum(int(value) for value in values)
-
-
 def work_of(daemon, request):
     """(weight products, forward passes, generated tokens) that a request costs."""
     names = "weightd_weight_products_total", "weightd_steps_total"
-    before = [counter(daemon, name) for name in names]
+    before = [weightd.metric(daemon, name) for name in names]
     answer = daemon.http.post(request.target, request.body).ok()
-    daemon.wait_for(lambda: counter(daemon, "weightd_calls_running") == 0, "idle")
-    after = [counter(daemon, name) for name in names]
+    daemon.wait_for(lambda: weightd.metric(daemon, "weightd_calls_running") == 0, "idle")
+    after = [weightd.metric(daemon, name) for name in names]
     return *(b - a for a, b in zip(before, after)), answer["usage"]["completion_tokens"]
 
 
