@@ -179,6 +179,48 @@ static void test_order(const struct subject *subject, const struct matrix *w, en
 	inputs_free(&in);
 }
 
+/* Matrices of a model's own shapes: every number of rows, somewhere among the 32. */
+static void test_counts(const struct subject *subject, const struct matrix *w)
+{
+	struct inputs in = inputs_new(subject, MAX_ROWS, w->cols, FILL_RANDOM);
+	uint32_t n_blocks = (w->rows + PACK_ROWS - 1) / PACK_ROWS;
+	size_t stride = w->rows, bytes = MAX_ROWS * stride * sizeof(float);
+	float *alone = guarded_new(bytes), *part = guarded_new(bytes);
+
+	for (uint32_t row = 0; row < MAX_ROWS; row++) {
+		struct activations x = some_rows(&in, row, 1);
+		subject->kernels->decode_product(w, 0, n_blocks, &x, alone + row * stride, stride, subject->numerics);
+	}
+	for (uint32_t n = 2; n <= MAX_ROWS; n++) {
+		uint32_t first = random_bits() % (MAX_ROWS - n + 1);
+		struct activations x = some_rows(&in, first, n);
+
+		subject->kernels->decode_product(w, 0, n_blocks, &x, part, stride, subject->numerics);
+		expect(same_bits(part, alone + first * stride, n * stride),
+		       "decode %s %ux%u: rows %u..%u of 32 differ from each alone", pack_kind_name(w->kind), w->rows,
+		       w->cols, first, first + n - 1);
+	}
+	expect(guarded_intact(part, bytes), "decode wrote beside y");
+	guarded_free(alone);
+	guarded_free(part);
+	inputs_free(&in);
+}
+
+static void test_model_shapes(const struct subject *subject)
+{
+	static const uint32_t shapes[][2] = {{192, 576},  {576, 576},	{1536, 576},
+					     {576, 1536}, {2048, 2048}, {77, 2080}};
+	/* The plain loops of ref take long and know no widths. */
+	size_t n = subject->level == CPU_LEVEL_REF ? 1 : sizeof shapes / sizeof shapes[0];
+
+	for (size_t i = 0; i < n; i++)
+		for (int kind = 0; kind < PACK_N_KINDS; kind++) {
+			struct matrix w = matrix_new((enum pack_kind)kind, shapes[i][0], shapes[i][1], FILL_RANDOM);
+			test_counts(subject, &w);
+			matrix_free(&w);
+		}
+}
+
 /* A NaN or an infinity in one row stays there. */
 static void test_poison(const struct subject *subject, const struct matrix *w)
 {
@@ -226,4 +268,5 @@ void test_decode(const struct subject *subject)
 		test_poison(subject, &w);
 		matrix_free(&w);
 	}
+	test_model_shapes(subject);
 }

@@ -115,6 +115,84 @@ static void test_order(const struct run *run, const struct matrix *w)
 	guarded_free(part);
 }
 
+/* Matrices of a model's own shapes: products of 1, 2, ... 64 rows, each at both ends of the 512 and somewhere between.
+ */
+static void test_counts(const struct run *run, const struct matrix *w)
+{
+	enum { MAX_COUNT = 64 };
+	size_t stride = w->rows;
+	void *a = rows_new(run->subject, MAX_M, w->cols);
+	float *whole = guarded_new(MAX_M * stride * sizeof(float)),
+	      *part = guarded_new(MAX_COUNT * stride * sizeof(float));
+
+	run_rows(run, w, a, MAX_M, whole, stride);
+	for (uint32_t m = 1; m <= MAX_COUNT; m++) {
+		uint32_t rows[] = {0, 1 + random_bits() % (MAX_M - m - 1), MAX_M - m};
+		for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+			run_rows(run, w, row_at(run->subject, a, w, rows[i]), m, part, stride);
+			expect(same_bits(part, whole + rows[i] * stride, m * stride),
+			       "gemm %s %ux%u: rows %u..%u of 512 differ alone", pack_kind_name(w->kind), w->rows,
+			       w->cols, rows[i], rows[i] + m - 1);
+		}
+	}
+	expect(guarded_intact(part, MAX_COUNT * stride * sizeof(float)), "gemm wrote beside c");
+	guarded_free(a);
+	guarded_free(whole);
+	guarded_free(part);
+}
+
+/* A row among others that are infinite, NaN or huge gives what it gives among tame ones. */
+static void test_bad_company(const struct run *run, const struct matrix *w)
+{
+	enum { M = 33 };
+	size_t stride = w->rows, row_bytes = w->cols * element_bytes(run->subject);
+	float *tame = guarded_new(M * stride * sizeof(float)), *wild = guarded_new(M * stride * sizeof(float));
+	void *a = rows_new(run->subject, M, w->cols);
+
+	run_rows(run, w, a, M, tame, stride);
+	for (uint32_t row = 0; row < M; row += 2) {
+		uint8_t *bytes = (uint8_t *)a + row * row_bytes;
+		/* 0xff..: NaN; 0x7f7f7f7f and 0x7f7f: about 3.4e38 in either format */
+		memset(bytes, row % 4 ? 0xff : 0x7f, row_bytes);
+	}
+	run_rows(run, w, a, M, wild, stride);
+	for (uint32_t row = 1; row < M; row += 2)
+		expect(same_bits(tame + row * stride, wild + row * stride, stride),
+		       "gemm %s %ux%u: row %u depends on its neighbours", pack_kind_name(w->kind), w->rows, w->cols,
+		       row);
+	guarded_free(a);
+	guarded_free(tame);
+	guarded_free(wild);
+}
+
+static void test_model_shapes(const struct subject *subject)
+{
+	/* SmolLM2's, one of a larger model, and odd ones: no multiple of a panel, of a block, of a slab. */
+	static const uint32_t shapes[][2] = {{192, 576},   {576, 576},	{1536, 576}, {576, 1536},
+					     {2048, 2048}, {100, 1056}, {77, 2080},  {1, 4064}};
+	enum { N = sizeof shapes / sizeof shapes[0] };
+	/* The plain loops of ref take long and have one height for all: a small shape shows as much. */
+	size_t n = subject->level == CPU_LEVEL_REF ? 1 : N;
+	struct matrix w[N];
+	struct gemm *gemm = NULL;
+	struct err err = {""};
+
+	for (size_t i = 0; i < n; i++)
+		w[i] = matrix_new(i % 2 ? PACK_Q4_0 : PACK_Q4_1, shapes[i][0], shapes[i][1], FILL_RANDOM);
+	expect(gemm_new(subject->level, subject->numerics, w, (uint32_t)n, &gemm, &err) == 0, "gemm_new: %s", err.text);
+	for (size_t i = 0; i < n && gemm; i++) {
+		struct run run = {subject, gemm, guarded_new(gemm_scratch_bytes(gemm))};
+		test_counts(&run, &w[i]);
+		test_bad_company(&run, &w[i]);
+		guarded_free(run.scratch);
+	}
+	if (gemm)
+		gemm_release_thread(gemm);
+	gemm_free(gemm);
+	for (size_t i = 0; i < n; i++)
+		matrix_free(&w[i]);
+}
+
 static void test_kind(const struct subject *subject, enum pack_kind kind)
 {
 	/* One slab; two equal ones; slabs with a shorter last one (4064 / 32 is a prime number). */
@@ -168,5 +246,6 @@ void test_gemm(const struct subject *subject)
 {
 	for (int kind = 0; kind < PACK_N_KINDS; kind++)
 		test_kind(subject, (enum pack_kind)kind);
+	test_model_shapes(subject);
 	test_refusals(subject);
 }

@@ -1,0 +1,179 @@
+/* The forward pass: what a row gives depends on its sequence and its phase, never on its place in a batch or on its
+ * company. Runs once per CPU level: `forward ref|avx2|avx512`, exit status 77 where the CPU lacks the level. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/suite.h"
+#include "tests/unit/tiny_model.h"
+
+static enum cpu_level level;
+static enum numerics numerics;
+
+enum { SEQUENCES = 12, TOKENS_MAX = 70, ROUNDS = 20 };
+
+/* A sequence of fixed tokens: the first n_prompt are prefilled, the rest is decoded. */
+struct sequence {
+	uint32_t tokens[TOKENS_MAX], n_prompt, n;
+	struct kv_sequence kv;
+	float logits[TOKENS_MAX][TINY_VOCAB]; /* of each position, when the sequence has the engine for itself */
+};
+
+static struct sequence sequences[SEQUENCES];
+static struct tiny_model *tiny;
+
+static void engine_init(struct tiny_engine *e)
+{
+	struct tiny_setup setup = {
+		.level = level,
+		.numerics = numerics,
+		.n_threads = 2,
+		.prefill_chunk = 256,
+		.max_running = 32,
+		.kv_pages = 100,
+		.context_tokens = 512,
+	};
+	tiny_engine_init(e, tiny, &setup);
+}
+
+/* Appends the sequence's next `n` tokens to a batch. */
+static void add_rows(struct tiny_engine *e, struct batch *batch, struct sequence *s, uint32_t n)
+{
+	ck_assert_int_eq(kv_extend(&e->kv, &s->kv, s->kv.n_tokens + n), 0);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t position = s->kv.n_tokens + i;
+		batch->rows[batch->n_rows++] = (struct batch_row){s->tokens[position], position, &s->kv};
+	}
+}
+
+/* Hands out what each row of the batch that has just been run predicts. */
+static void look(struct tiny_engine *e, const struct batch *batch,
+		 void (*each)(struct sequence *, uint32_t, const float *))
+{
+	for (uint32_t first = 0; first < batch->n_rows; first += LOGIT_ROWS_MAX) {
+		uint32_t rows[LOGIT_ROWS_MAX], n = 0;
+		for (; n < LOGIT_ROWS_MAX && first + n < batch->n_rows; n++)
+			rows[n] = first + n;
+		const float *logits = forward_logits(e->forward, rows, n);
+		for (uint32_t i = 0; i < n; i++) {
+			const struct batch_row *row = &batch->rows[first + i];
+			struct sequence *s = (struct sequence *)((char *)row->sequence - offsetof(struct sequence, kv));
+			each(s, row->position, logits + (size_t)i * TINY_VOCAB);
+		}
+	}
+}
+
+static void note(struct sequence *s, uint32_t position, const float *logits)
+{
+	memcpy(s->logits[position], logits, sizeof s->logits[position]);
+}
+
+static void compare(struct sequence *s, uint32_t position, const float *logits)
+{
+	if (memcmp(s->logits[position], logits, sizeof s->logits[position]))
+		ck_abort_msg("sequence %d, position %u of %u (%u of prompt): other logits in company",
+			     (int)(s - sequences), position, s->n, s->n_prompt);
+}
+
+/* One pass of one row: the narrowest there is. */
+static void run_one_by_one(struct tiny_engine *e, struct sequence *s)
+{
+	struct batch_row row;
+	while (s->kv.n_tokens < s->n) {
+		struct batch batch = {s->kv.n_tokens < s->n_prompt ? PHASE_PREFILL : PHASE_DECODE, 0, &row};
+		add_rows(e, &batch, s, 1);
+		ck_assert_int_eq(forward_run(e->forward, &batch), 0);
+		look(e, &batch, note);
+		kv_advance(&s->kv, 1, batch.phase);
+	}
+	kv_release(&e->kv, &s->kv);
+}
+
+static void set_up(void)
+{
+	struct tiny_engine e;
+	srand(3);
+	tiny = tiny_model_new(PACK_Q4_1, 42);
+	engine_init(&e);
+	for (unsigned i = 0; i < SEQUENCES; i++) {
+		struct sequence *s = &sequences[i];
+		s->n_prompt = 1 + (unsigned)rand() % 40;
+		s->n = s->n_prompt + (unsigned)rand() % (TOKENS_MAX - 40);
+		for (uint32_t t = 0; t < s->n; t++)
+			s->tokens[t] = (unsigned)rand() % TINY_VOCAB;
+		run_one_by_one(&e, s);
+	}
+	tiny_engine_fini(&e);
+}
+
+static void tear_down(void)
+{
+	tiny_model_free(tiny);
+}
+
+/* A batch of some of the sequences that have rows left in this phase, in random order, each with a few of them. */
+static void draw_batch(struct tiny_engine *e, struct batch *batch)
+{
+	unsigned order[SEQUENCES];
+	for (unsigned i = 0; i < SEQUENCES; i++) {
+		unsigned j = (unsigned)rand() % (i + 1);
+		order[i] = order[j];
+		order[j] = i;
+	}
+	for (unsigned i = 0; i < SEQUENCES; i++) {
+		struct sequence *s = &sequences[order[i]];
+		uint32_t end = batch->phase == PHASE_PREFILL ? s->n_prompt : s->n, at = s->kv.n_tokens;
+		if (at >= end || (batch->phase == PHASE_DECODE && at < s->n_prompt) || rand() % 4 == 0)
+			continue;
+		uint32_t most =
+			batch->phase == PHASE_PREFILL ? end - at : 2; /* two at a time is how answers are replayed */
+		uint32_t n = 1 + (unsigned)rand() % most;
+		add_rows(e, batch, s, n < end - at ? n : end - at);
+	}
+}
+
+START_TEST(a_row_is_the_same_anywhere_in_a_batch)
+{
+	static struct batch_row rows[SEQUENCES * TOKENS_MAX];
+	struct tiny_engine e;
+	unsigned n_left = SEQUENCES, widest = 0;
+	srand(500 + (unsigned)_i);
+	engine_init(&e);
+	while (n_left) {
+		struct batch batch = {rand() % 2 ? PHASE_PREFILL : PHASE_DECODE, 0, rows};
+		draw_batch(&e, &batch);
+		if (batch.n_rows) {
+			ck_assert_int_eq(forward_run(e.forward, &batch), 0);
+			look(&e, &batch, compare);
+		}
+		for (uint32_t r = 0; r < batch.n_rows; r++)
+			kv_advance(batch.rows[r].sequence, 1, batch.phase);
+		widest = batch.n_rows > widest ? batch.n_rows : widest;
+		n_left = 0;
+		for (unsigned i = 0; i < SEQUENCES; i++)
+			n_left += sequences[i].kv.n_tokens < sequences[i].n;
+	}
+	ck_assert_uint_gt(widest, 32); /* there was company */
+	for (unsigned i = 0; i < SEQUENCES; i++)
+		kv_release(&e.kv, &sequences[i].kv);
+	ck_assert_uint_eq(e.kv.n_used, 0);
+	tiny_engine_fini(&e);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "ref";
+	level = !strcmp(name, "avx512") ? CPU_LEVEL_AVX512 : !strcmp(name, "avx2") ? CPU_LEVEL_AVX2 : CPU_LEVEL_REF;
+	numerics = kernels_numerics(level);
+	if (level > kernels_detect())
+		return 77;
+	Suite *suite = suite_create("forward");
+	TCase *tc = tcase_create(name);
+	tcase_set_timeout(tc, 300);
+	tcase_add_unchecked_fixture(tc, set_up,
+				    tear_down); /* the sequences alone: computed once, inherited by every test */
+	tcase_add_loop_test(tc, a_row_is_the_same_anywhere_in_a_batch, 0, ROUNDS);
+	suite_add_tcase(suite, tc);
+	return suite_run(suite);
+}
