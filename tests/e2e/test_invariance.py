@@ -89,6 +89,62 @@ def test_settings(start, model, expected, amount, record, settings):
     record(f"answers with {named(settings)}", rounds * len(REPERTOIRE), f"({rounds} orders)")
 
 
+# Answers over several KV pages: what calls take after they were let in.
+LONG_ANSWERS = [
+    repertoire.completion(
+        f"long answer {number}", repertoire.ids(20, number), 110, ignore_eos=True, logprobs=1, **repertoire.SAMPLED
+    )
+    for number in range(14)
+]
+
+
+def test_eviction(start, daemon, model, expected, amount, record):
+    """Too little memory for all: calls lose their pages to others and come back, and their answers do not show it."""
+    requests = [request for request in REPERTOIRE if "1,500" not in request.name] + LONG_ANSWERS
+    expected = expected | answers_alone(daemon.http, LONG_ANSWERS)
+    small = start({"smollm2": model}, {"kv_bytes": "12M"})  # 17 pages, and the long answers alone come to 70
+    rounds = amount(1, 20)
+    for seed in range(rounds):
+        check(requests, expected, together(small.http, requests, seed, clients=len(requests)))
+    evicted, replayed = (weightd.metric(small, f"weightd_{name}_total") for name in ("evicted", "replayed_tokens"))
+    assert evicted > 0 and replayed > 0
+    record("answers with too little KV memory", rounds * len(requests), f"({evicted} evictions, {replayed} tokens again)")
+
+
+def dialogue_of(http, turns):
+    """A conversation, each question with all the answers before it: (request, answer) of each turn."""
+    messages, said = [], []
+    for turn in turns:
+        messages.append({"role": "user", "content": turn})
+        request = repertoire.chat(f"turn {len(said)}", list(messages), 40, **repertoire.SAMPLED)
+        answer = http.post(request.target, request.body).ok()
+        said.append((request, repertoire.ask(http, request)))
+        messages.append({"role": "assistant", "content": answer["choices"][0]["message"]["content"]})
+    return said
+
+
+def test_prefix_cache(start, daemon, model, expected, amount, record):
+    """The cache cold, warm, warm in company, and too small for what it is given; and conversations, whose prompts bring
+    back what was computed as an answer before."""
+    conversation = dialogue_of(daemon.http, [repertoire.prose(60, turn) for turn in range(4)])
+    for size in "256M", "4M":
+        cached = start({"smollm2": model}, {"prefix_cache_bytes": size})
+        check(REPERTOIRE, expected, answers_alone(cached.http, REPERTOIRE))
+        cold = weightd.metric(cached, "weightd_prefix_tokens_total")
+        check(REPERTOIRE, expected, answers_alone(cached.http, REPERTOIRE))
+        rounds = amount(1, 20)
+        for seed in range(rounds):
+            check(REPERTOIRE, expected, together(cached.http, REPERTOIRE, seed, n_others=4))
+        for turn in 1, 2:
+            assert dialogue_of(cached.http, [repertoire.prose(60, turn) for turn in range(4)]) == conversation, turn
+        reused = weightd.metric(cached, "weightd_prefix_tokens_total")
+        assert reused > cold
+        record(
+            f"answers with a prefix cache of {size}", (2 + rounds) * len(REPERTOIRE) + 8, f"({reused} tokens not computed)"
+        )
+        cached.stop()
+
+
 def calls_by_worker(daemon):
     return {worker["index"]: worker["calls"] for worker in daemon.status()["workers"]}
 
