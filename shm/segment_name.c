@@ -120,9 +120,10 @@ bool segment_parse(const char *name, const char *instance, struct segment_found 
 	cut_salt(rest);
 	if (!cut_number(rest, 'n', &found.node) || !cut_number(rest, 'g', &found.generation))
 		return false;
-	if (!rest[0] || strlen(rest) >= sizeof found.model)
+	n = strlen(rest);
+	if (!n || n >= sizeof found.model)
 		return false;
-	snprintf(found.model, sizeof found.model, "%s", rest);
+	memcpy(found.model, rest, n + 1);
 	snprintf(found.name, sizeof found.name, "/%s", name);
 	*out = found;
 	return true;
