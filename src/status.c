@@ -161,6 +161,10 @@ static void add_worker(doc d, val workers, struct parent *parent, struct parent_
 	add_uint(d, w, "arena_peak_bytes", counted(&c->arena_peak_bytes));
 	add_uint(d, w, "kv_pages", counted(&c->kv_pages));
 	add_uint(d, w, "kv_pages_used", counted(&c->kv_pages_used));
+	add_uint(d, w, "evicted", counted(&c->evicted));
+	add_uint(d, w, "replayed_tokens", counted(&c->replayed_tokens));
+	add_uint(d, w, "prefix_bytes", counted(&c->prefix_bytes));
+	add_uint(d, w, "prefix_tokens", counted(&c->prefix_tokens));
 	yyjson_mut_obj_add_bool(d, w, "locked", counted(&c->locked) != 0);
 }
 

@@ -157,6 +157,8 @@ static int make_engine(struct worker *w, struct err *err)
 	size_t page = kv_page_bytes(c);
 	uint64_t pages = w->order.kv_bytes / page,
 		 useful = (uint64_t)w->order.max_running * kv_pages_for(context) + w->order.prefix_cache_bytes / page;
+	if (useful > UINT32_MAX)
+		useful = UINT32_MAX;
 	if (pages > useful)
 		pages = useful;
 	if (!pages)

@@ -52,9 +52,9 @@ int prefix_new(struct kv *kv, uint64_t max_bytes, struct prefix **out)
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
-/* Chained: a page's hash begins with its parent's. Clients could make tokens that collide; what that costs is bounded
- * by the number of nodes, each compared in some nanoseconds. */
-static uint64_t hash_tokens(uint64_t hash, const uint32_t *tokens)
+/* Clients could make tokens that collide; what that costs is bounded by the number of nodes, each compared in some
+ * nanoseconds. */
+uint64_t prefix_hash(uint64_t hash, const uint32_t *tokens)
 {
 	for (uint32_t i = 0; i < KV_PAGE_TOKENS; i++) {
 		hash = (hash ^ tokens[i]) *
@@ -71,7 +71,7 @@ static struct node **bucket_of(const struct prefix *prefix, uint64_t hash)
 
 static struct node *find(const struct prefix *prefix, const struct node *parent, const uint32_t *tokens)
 {
-	uint64_t hash = hash_tokens(parent ? parent->hash : 0, tokens);
+	uint64_t hash = prefix_hash(parent ? parent->hash : 0, tokens);
 	struct node *node = *bucket_of(prefix, hash);
 	while (node &&
 	       (node->hash != hash || node->parent != parent || memcmp(node->tokens, tokens, sizeof node->tokens)))
@@ -170,7 +170,7 @@ static struct node *add(struct prefix *prefix, struct node *parent, struct kv_pa
 		return NULL;
 	node->parent = parent;
 	node->page = page;
-	node->hash = hash_tokens(parent ? parent->hash : 0, tokens);
+	node->hash = prefix_hash(parent ? parent->hash : 0, tokens);
 	memcpy(node->tokens, tokens, sizeof node->tokens);
 	struct node **bucket = bucket_of(prefix, node->hash);
 	node->next_in_bucket = *bucket;

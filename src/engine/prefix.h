@@ -40,6 +40,10 @@ void prefix_insert(struct prefix *prefix, struct kv_sequence *sequence, const ui
 /* Gives the idle page that was not used for longest back to the pool. False: there is none. */
 bool prefix_give_up(struct prefix *prefix);
 
+/* Where a node is looked up: a page's hash goes on from its parent's, 0 for the first. Public for the test that makes
+ * pages collide. */
+uint64_t prefix_hash(uint64_t hash, const uint32_t *tokens);
+
 /* Bytes of the pages in the tree. */
 uint64_t prefix_bytes(const struct prefix *prefix);
 

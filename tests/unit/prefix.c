@@ -179,6 +179,65 @@ START_TEST(random_use_keeps_the_books)
 }
 END_TEST
 
+/* The hash of a page before its last token, by the definition in prefix.c. */
+static uint64_t state_before_last(const uint32_t page[PAGE])
+{
+	uint64_t state = 0;
+	for (uint32_t i = 0; i < PAGE - 1; i++) {
+		state = (state ^ page[i]) * UINT64_C(0x9e3779b97f4a7c15);
+		state ^= state >> 29;
+	}
+	return state;
+}
+
+struct half {
+	uint32_t token, upper;
+};
+
+static int by_upper(const void *a, const void *b)
+{
+	const struct half *x = a, *y = b;
+	return x->upper < y->upper ? -1 : x->upper > y->upper;
+}
+
+/* Makes two pages of one hash. A token enters the hash by 32 bits, so of 2^18 pages that differ in the last token but
+ * two some agree in the upper half of the state before the last, which then makes up for the lower half. (Not in the
+ * last but one: multiples of the golden ratio keep apart.) */
+static void collide(uint32_t one[PAGE], uint32_t two[PAGE])
+{
+	enum { N = 1 << 18 };
+	struct half *halves = malloc(N * sizeof *halves);
+	uint32_t i = 1;
+	for (uint32_t token = 0; token < N; token++) {
+		one[PAGE - 3] = token;
+		halves[token] = (struct half){token, (uint32_t)(state_before_last(one) >> 32)};
+	}
+	qsort(halves, N, sizeof *halves, by_upper);
+	while (i < N - 1 && halves[i].upper != halves[i - 1].upper)
+		i++;
+	one[PAGE - 3] = halves[i - 1].token;
+	two[PAGE - 3] = halves[i].token;
+	one[PAGE - 1] = 0;
+	two[PAGE - 1] = (uint32_t)(state_before_last(one) ^ state_before_last(two));
+	free(halves);
+}
+
+START_TEST(a_hash_alone_is_no_identity)
+{
+	uint32_t one[PAGE] = {0}, two[PAGE] = {0}, n_idle;
+	struct kv_sequence sequence = {0};
+	collide(one, two);
+	ck_assert_uint_ne(one[PAGE - 3], two[PAGE - 3]);
+	ck_assert_uint_eq(prefix_hash(0, one), prefix_hash(0, two)); /* else collide() is out of date */
+	ck_assert_int_eq(kv_extend(&kv, &sequence, PAGE), 0);
+	kv_advance(&sequence, PAGE, PHASE_PREFILL);
+	prefix_insert(prefix, &sequence, one, PAGE);
+	kv_release(&kv, &sequence);
+	ck_assert_uint_eq(prefix_match(prefix, one, PAGE, &n_idle), 1);
+	ck_assert_uint_eq(prefix_match(prefix, two, PAGE, &n_idle), 0);
+}
+END_TEST
+
 START_TEST(no_cache_is_an_empty_cache)
 {
 	struct prefix *none;
@@ -205,6 +264,7 @@ int main(void)
 	tcase_add_test(tc, the_least_recently_used_leaf_goes_first);
 	tcase_add_test(tc, a_prompt_longer_than_the_cache_leaves_its_beginning);
 	tcase_add_test(tc, random_use_keeps_the_books);
+	tcase_add_test(tc, a_hash_alone_is_no_identity);
 	tcase_add_test(tc, no_cache_is_an_empty_cache);
 	suite_add_tcase(suite, tc);
 	return suite_run(suite);

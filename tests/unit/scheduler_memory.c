@@ -442,7 +442,7 @@ static void cancel(struct generation *g)
 START_TEST(calls_can_be_cancelled_at_any_moment)
 {
 	static const uint32_t cached[] = {0, 4, 600};
-	enum stage stage = _i % 3;
+	enum stage stage = (enum stage)(_i % 3);
 	unsigned cancelled = 0, at_stage = 0;
 	srand(50 + (unsigned)_i);
 	start(_i % 2 ? SMALLEST_POOL : SMALLEST_POOL + 2, cached[_i / 3 % 3], 10, 2);
