@@ -25,7 +25,10 @@ struct front_call {
 	struct front_worker *worker; /* borrows */
 	enum call_phase phase;
 	bool cancel_sent;
-	bool started; /* its first token has come: the prompt no longer waits */
+	bool accepted; /* the worker has said so */
+	bool started;  /* its first token has come: the prompt no longer waits */
+	/* What the worker has said; a worker without an end must not fill our memory. */
+	uint64_t n_tokens, result_bytes;
 	struct call_begin begin;
 	struct api_json bytes; /* for CALL_BYTES; owned, gone once sent */
 	size_t sent;

@@ -11,6 +11,8 @@
 #include "src/log.h"
 
 enum {
+	RESULT_BYTES_MAX = 64 << 20, /* of a call that makes no tokens, plus ... */
+	RESULT_BYTES_PER_BYTE = 64, /* ... so much for every byte of it: ids or texts of any real vocabulary are less */
 	RECORDS_PER_TURN = 512,	    /* then other connections and workers get their turn */
 	RETRY_NS = 2 * 1000 * 1000, /* a full ring is looked at again after this */
 };
@@ -179,6 +181,9 @@ static int read_token(struct front_worker *worker, struct front_call *call, cons
 	int rc = call_generates(call) ? record_read_token(payload, n_bytes, &token) : -EPROTO;
 	if (rc)
 		return rc;
+	if (++call->n_tokens >
+	    (uint64_t)worker->model->context_tokens + 1) /* the last one need not have a place in it */
+		return -EPROTO;
 	if (!token.is_prompt)
 		start_call(worker, call);
 	if (call->exchange)
@@ -189,7 +194,8 @@ static int read_token(struct front_worker *worker, struct front_call *call, cons
 static int read_accepted(struct front_call *call, const void *payload, size_t n_bytes)
 {
 	struct call_accepted accepted;
-	int rc = call_generates(call) ? record_read_accepted(payload, n_bytes, &accepted) : -EPROTO;
+	int rc = call_generates(call) && !call->accepted ? record_read_accepted(payload, n_bytes, &accepted) : -EPROTO;
+	call->accepted = true;
 	if (!rc && call->exchange)
 		exchange_accepted(call, &accepted);
 	return rc;
@@ -197,7 +203,9 @@ static int read_accepted(struct front_call *call, const void *payload, size_t n_
 
 static int read_result(struct front_call *call, const void *payload, size_t n_bytes)
 {
-	if (call_generates(call))
+	call->result_bytes += n_bytes;
+	if (call_generates(call) ||
+	    call->result_bytes > RESULT_BYTES_MAX + RESULT_BYTES_PER_BYTE * call->begin.prompt_bytes)
 		return -EPROTO;
 	return call->exchange ? exchange_result(call, payload, n_bytes) : 0;
 }

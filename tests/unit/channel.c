@@ -7,11 +7,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "src/err.h"
@@ -438,6 +440,62 @@ START_TEST(random_words_never_lead_out_of_the_ring)
 }
 END_TEST
 
+/* Writes over the shared memory until it is killed: not in steps with the other side, as a thread of a broken process
+ * would. A process, not a thread: what it does is a data race by intention. */
+static pid_t start_scribbler(struct channel_memory *memory, uint32_t seed)
+{
+	static const uint32_t likely[] = {0,	      1, 16, 32, 48, 64, 4080, CHANNEL_RECORD_MAX, CHANNEL_RING_BYTES,
+					  CHANNEL_PAD};
+	pid_t pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid)
+		return pid;
+	for (volatile uint32_t *words = (volatile uint32_t *)memory;;) {
+		uint32_t place = next_random(&seed), pick = next_random(&seed);
+		uint32_t value = pick % 4 ? likely[pick / 4 % (sizeof likely / sizeof *likely)] : next_random(&seed);
+		size_t first = offsetof(struct channel_memory, counters) / 4;
+		/* Half of it hits the first page: indices, flags, counters. */
+		size_t n = (place % 2 ? CHANNEL_PAGE : sizeof *memory) / 4 - first;
+		words[first + next_random(&seed) % n] = value;
+	}
+}
+
+START_TEST(a_scribbling_peer_never_leads_out_of_the_ring)
+{
+	static unsigned char copy[CHANNEL_RECORD_MAX], payload[300];
+	uint32_t seed = 77 + (uint32_t)_i;
+	unsigned deaths = 0;
+	for (int round = 0; round < 30; round++) {
+		struct pair pair;
+		pair_init(&pair);
+		pid_t scribbler = start_scribbler(pair.worker.memory, seed + (uint32_t)round);
+		struct channel *channel = _i % 2 ? &pair.front : &pair.worker;
+		const unsigned char *begin = channel->memory->bytes[!channel->side];
+		int rc = 0;
+		for (int i = 0; i < 20000 && rc != -EPROTO; i++) {
+			struct channel_record record;
+			rc = channel_write(channel, 1, (uint64_t)i, payload, next_random(&seed) % sizeof payload, NULL,
+					   0);
+			expect(rc == 0 || rc == -EAGAIN || rc == -EPROTO, "a write's result");
+			expect(channel_room(channel) <= CHANNEL_RECORD_MAX, "more room than a record may take");
+			channel_ring(channel);
+			if (rc == -EPROTO || (rc = channel_read(channel, &record)) != 1)
+				continue;
+			expect(record.n_bytes <= CHANNEL_RECORD_MAX, "a record that is too long");
+			const unsigned char *at = record.payload;
+			expect(at >= begin && at + record.n_bytes <= begin + CHANNEL_RING_BYTES, "outside");
+			memcpy(copy, at, record.n_bytes);
+			channel_next(channel);
+		}
+		deaths += rc == -EPROTO;
+		kill(scribbler, SIGKILL);
+		waitpid(scribbler, NULL, 0);
+		pair_fini(&pair);
+	}
+	ck_assert_uint_gt(deaths, 0); /* nonsense is noticed, if the scribbler got a processor to itself */
+}
+END_TEST
+
 START_TEST(the_memory_cannot_be_cut_or_exchanged)
 {
 	struct pair pair;
@@ -489,6 +547,7 @@ int main(void)
 	tcase_add_loop_test(tcase, a_reader_that_claims_the_future_kills_the_channel, 0,
 			    sizeof bad_consumed / sizeof bad_consumed[0]);
 	tcase_add_loop_test(tcase, random_words_never_lead_out_of_the_ring, 0, 4);
+	tcase_add_loop_test(tcase, a_scribbling_peer_never_leads_out_of_the_ring, 0, 4);
 	tcase_add_test(tcase, the_memory_cannot_be_cut_or_exchanged);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);

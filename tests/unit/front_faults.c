@@ -1,5 +1,6 @@
 /* The front as a process, when clients, workers or the parent do not do what they should, over both io backends. */
 #include <check.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,9 +191,28 @@ static void write_over_the_ring(uint64_t call)
 	(void)call;
 }
 
+static void write_accepted_twice(uint64_t call)
+{
+	rig_accept(&rig, 0, call);
+	rig_accept(&rig, 0, call);
+}
+static void write_more_tokens_than_the_context(uint64_t call)
+{
+	for (int i = 0; i < RIG_CONTEXT + 2; i++)
+		rig_token(&rig, 0, call, 1, "x");
+}
+
 static void (*const misdeeds[])(uint64_t call) = {
-	write_unknown_call, write_unknown_type, write_short_token,   write_long_token, write_result_for_a_completion,
-	write_own_request,  write_after_done,	write_over_the_ring,
+	write_unknown_call,
+	write_unknown_type,
+	write_short_token,
+	write_long_token,
+	write_result_for_a_completion,
+	write_own_request,
+	write_after_done,
+	write_over_the_ring,
+	write_accepted_twice,
+	write_more_tokens_than_the_context,
 };
 enum { N_MISDEEDS = sizeof misdeeds / sizeof *misdeeds };
 
@@ -212,6 +232,96 @@ START_TEST(a_worker_that_breaks_the_protocol_is_given_up)
 	rig_worker_down(&rig, 0); /* the parent's echo, when it has killed it */
 	rig_check(&rig, "POST", "/v1/completions", "{\"prompt\":\"x\"}", 503, "model_not_ready");
 	rig_close(&client);
+	rig_stop(&rig);
+}
+END_TEST
+
+START_TEST(a_result_without_end_is_given_up)
+{
+	static const char part[CHANNEL_RECORD_MAX];
+	struct message message;
+	struct call_begin head;
+	char *bytes;
+	rig_serve(&rig, backends[_i], 8);
+	struct rig_client client = rig_connect(&rig);
+	rig_request(&client, "POST", "/detokenize", "{\"tokens\":[1,2]}");
+	uint64_t call = rig_call(&rig, 0, &head, &bytes);
+	free(bytes);
+	for (uint64_t n = 0; n < 66u << 20; n += sizeof part) /* past that nobody reads the ring any more */
+		if (!rig_try_write(&rig, 0, CALL_RESULT, call, part, sizeof part))
+			break;
+	rig_message(&rig, &message);
+	ck_assert_uint_eq(message.type, MESSAGE_WORKER_DOWN);
+	rig_expect(rig_answer(&client), 502, "worker_died");
+	rig_close(&client);
+	rig_stop(&rig);
+}
+END_TEST
+
+enum { N_SEEDS = 12 };
+
+static uint32_t next_random(uint32_t *seed)
+{
+	*seed = *seed * 1664525 + 1013904223;
+	return *seed >> 8;
+}
+
+/* Random bytes and likely words anywhere: counters, indices, flags, headers, records. */
+static void scribble(unsigned char *memory, size_t n_bytes, uint32_t *seed)
+{
+	static const uint32_t likely[] = {0, 1, 16, 32, 64, 65, 67, 80, 4096, CHANNEL_RECORD_MAX, UINT32_MAX};
+	for (int i = 0; i < 100; i++) {
+		uint32_t value = next_random(seed) % 2 ? likely[next_random(seed) % (sizeof likely / sizeof *likely)]
+						       : next_random(seed);
+		size_t range = next_random(seed) % 2 ? 4096 : n_bytes;
+		memcpy(memory + next_random(seed) % (range / 4) * 4, &value, sizeof value);
+	}
+}
+
+static bool is_given_up(void)
+{
+	struct pollfd fd = {.fd = rig.control, .events = POLLIN};
+	return poll(&fd, 1, 0) == 1;
+}
+
+START_TEST(garbage_in_shared_memory_costs_its_worker_and_nobody_else)
+{
+	static const char body[] = "{\"prompt\":\"x\",\"stream\":true}";
+	uint32_t seed = 7 + (uint32_t)_i;
+	struct message message;
+	struct call_begin head;
+	char *bytes;
+	rig_serve(&rig, backends[_i / N_SEEDS], 8);
+	rig_state(&rig, 0, STANDING_SERVED); /* a second model, "broken" by name only */
+	rig_worker_up(&rig, 1, "broken");
+	struct rig_client victim = rig_connect(&rig), other = rig_connect(&rig);
+	uint64_t call = rig_begin(&rig, &victim, body, 0);
+	rig_accept(&rig, 0, call);
+	rig_token(&rig, 0, call, 1, "a");
+	rig_see(&victim, "\"a\"");
+	size_t n_bytes = (size_t)lseek(rig.fds[0].memory, 0, SEEK_END);
+	for (int round = 0; round < 1000 && !is_given_up(); round++) {
+		scribble((unsigned char *)rig.worker[0].memory, n_bytes, &seed);
+		ck_assert_int_eq(eventfd_write(rig.fds[0].to_front, 1), 0);
+		if (round % 10)
+			continue;
+		rig_request(&other, "POST", "/v1/completions", "{\"prompt\":\"x\",\"model\":\"broken\"}");
+		uint64_t second = rig_call(&rig, 1, &head, &bytes);
+		free(bytes);
+		rig_done(&rig, 1, second, FINISH_STOP);
+		rig_expect(rig_answer(&other), 200, "stop");
+	}
+	rig_message(&rig, &message); /* such a worker is not believed for long */
+	ck_assert_uint_eq(message.type, MESSAGE_WORKER_DOWN);
+	struct rig_answer answer = rig_answer(&victim);
+	ck_assert_ptr_null(strstr(answer.body, "[DONE]"));
+	rig_expect(answer, 200, "data: {\"error\":");
+	rig_close(&victim);
+	rig_worker_up(&rig, 0, "small"); /* its successor */
+	call = rig_begin(&rig, &other, "{\"prompt\":\"x\"}", 0);
+	rig_done(&rig, 0, call, FINISH_STOP);
+	rig_expect(rig_answer(&other), 200, "stop");
+	rig_close(&other);
 	rig_stop(&rig);
 }
 END_TEST
@@ -314,6 +424,8 @@ int main(void)
 	tcase_add_loop_test(tests, past_the_bound_there_is_429, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, a_dead_workers_calls_end_with_errors, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, a_worker_that_breaks_the_protocol_is_given_up, 0, N_BACKENDS * N_MISDEEDS);
+	tcase_add_loop_test(tests, a_result_without_end_is_given_up, 0, N_BACKENDS);
+	tcase_add_loop_test(tests, garbage_in_shared_memory_costs_its_worker_and_nobody_else, 0, N_BACKENDS * N_SEEDS);
 	tcase_add_loop_test(tests, a_client_that_does_not_read_is_dropped, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, past_max_connections_clients_wait, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, draining_finishes_what_runs_and_takes_nothing_new, 0, N_BACKENDS);

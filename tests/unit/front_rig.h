@@ -11,7 +11,7 @@
 #include "src/message.h"
 #include "src/pulse.h"
 
-enum { RIG_WORKERS = 4, RIG_CONNECTIONS = 16, WAIT_S = 20 };
+enum { RIG_WORKERS = 4, RIG_CONNECTIONS = 16, RIG_CONTEXT = 2048, WAIT_S = 20 };
 
 struct rig {
 	pid_t pid;
@@ -61,6 +61,8 @@ void rig_no_record(struct rig *rig, unsigned worker);
 uint64_t rig_call(struct rig *rig, unsigned worker, struct call_begin *begin, char **bytes);
 void rig_write(struct rig *rig, unsigned worker, uint32_t type, uint64_t call, const void *head, size_t head_bytes,
 	       const void *body, size_t body_bytes);
+/* The same without a head; false: there was no room for it for a second. */
+bool rig_try_write(struct rig *rig, unsigned worker, uint32_t type, uint64_t call, const void *body, size_t body_bytes);
 void rig_accept(struct rig *rig, unsigned worker, uint64_t call);
 void rig_token(struct rig *rig, unsigned worker, uint64_t call, uint32_t id, const char *text);
 void rig_done(struct rig *rig, unsigned worker, uint64_t call, uint32_t finish);
