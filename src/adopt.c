@@ -58,6 +58,9 @@ static int check_one(struct node_check *check, struct adopt_candidate *candidate
 	if (rc)
 		return rc;
 	rc = image_check(image_of(&view), view.header->payload_bytes, err);
+	const struct image_header *image = image_of(&view);
+	if (!rc && image->image_bytes != view.header->payload_bytes)
+		rc = err_set(err, -EINVAL, "its image is not all of its payload");
 	if (rc) {
 		segment_detach(&view);
 		return rc;

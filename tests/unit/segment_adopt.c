@@ -151,6 +151,11 @@ START_TEST(every_header_field_counts)
 		patch(0, &spoilt, sizeof spoilt);
 		expect_refused(fd, &wanted, fields[i].part);
 	}
+	/* A node that there may be, but not the one that is wanted. */
+	int32_t other = good.node + 1;
+	patch(0, &good, sizeof good);
+	patch(offsetof(struct segment_header, node), &other, sizeof other);
+	expect_refused(fd, &wanted, "its header is of node");
 	patch(0, &good, sizeof good);
 	ck_assert_msg(!adopt(fd, &wanted, &err), "%s", err.text);
 	close(fd);
@@ -273,18 +278,26 @@ START_TEST(seals_count)
 }
 END_TEST
 
-START_TEST(huge_pages_follow_the_setting)
+/* A memfd without huge pages. */
+static int leftover_of_small_pages(void)
 {
-	struct segment_spec wanted = wanted_of(SEGMENT_MEMFD);
+	struct segment_spec spec = segment_rig_spec(SEGMENT_MEMFD, RIG_PAYLOAD);
 	struct segment segment;
 	int fd;
 	name[0] = '\0';
-	wanted.huge = SEGMENT_HUGE_OFF;
-	wanted.payload_bytes = RIG_PAYLOAD;
-	ck_assert_int_eq(segment_create(&wanted, &segment, NULL), 0);
+	spec.huge = SEGMENT_HUGE_OFF;
+	ck_assert_int_eq(segment_create(&spec, &segment, NULL), 0);
 	segment_rig_fill(&segment, RIG_PAYLOAD);
 	ck_assert_int_eq(segment_publish(&segment, &fd, &made, NULL), 0);
 	ck_assert_uint_eq(made.huge_bytes, 0);
+	return fd;
+}
+
+START_TEST(huge_pages_follow_the_setting)
+{
+	struct segment_spec wanted = wanted_of(SEGMENT_MEMFD);
+	int fd = leftover_of_small_pages();
+	wanted.huge = SEGMENT_HUGE_OFF;
 	ck_assert_int_eq(adopt(fd, &wanted, NULL), 0);
 	/* An adoption asks for them as a load does; "on" then is all or nothing, which depends on the kernel. */
 	struct err err = {""};
@@ -295,6 +308,19 @@ START_TEST(huge_pages_follow_the_setting)
 		wanted.huge = SEGMENT_HUGE_OFF;
 		expect_refused(fd, &wanted, "huge_pages = off");
 	}
+	close(fd);
+}
+END_TEST
+
+START_TEST(huge_pages_that_cannot_be_had_are_missed_only_where_demanded)
+{
+	struct segment_spec wanted = wanted_of(SEGMENT_MEMFD);
+	struct err err = {""};
+	int fd = leftover_of_small_pages();
+	ck_assert_int_eq(refuse_call(SYS_madvise, EINVAL), 0); /* as a kernel without MADV_COLLAPSE */
+	ck_assert_msg(!adopt(fd, &wanted, &err), "%s", err.text);
+	wanted.huge = SEGMENT_HUGE_ON;
+	expect_refused(fd, &wanted, "huge_pages = on asks for all");
 	close(fd);
 }
 END_TEST
@@ -341,6 +367,7 @@ int main(void)
 	tcase_add_test(tests, the_backing_counts);
 	tcase_add_test(tests, seals_count);
 	tcase_add_test(tests, huge_pages_follow_the_setting);
+	tcase_add_test(tests, huge_pages_that_cannot_be_had_are_missed_only_where_demanded);
 	tcase_add_test(tests, misplaced_pages_are_refused);
 	tcase_add_loop_test(tests, untold_placement_is_adopted_as_unverified, SEGMENT_SHM, SEGMENT_MEMFD + 1);
 	Suite *suite = suite_create("shm/segment_adopt");
