@@ -164,17 +164,18 @@ bool leftovers_offer(struct parent *parent, const struct message_load *load)
 		rc = -errno;
 	if (!rc)
 		rc = source_describe(&st, load->path, &order.source);
+	bool asked = !rc;
 	order.load = *load;
 	order.n_candidates = offer.n;
-	if (!rc)
-		rc = send_offer(parent, &order, &offer);
-	if (rc)
-		log_warning("model '%s': what an earlier daemon left is not looked at: %s", load->model, strerror(-rc));
-	else
+	if (asked)
 		log_info("model '%s': checking what an earlier daemon left", load->model);
+	if (asked && (rc = send_offer(parent, &order, &offer)) != 0)
+		child_hang_up(&parent->loader); /* half of an offer: it ends, and another one loads */
+	if (rc)
+		log_warning("model '%s': what an earlier daemon left is not adopted: %s", load->model, strerror(-rc));
 	for (uint32_t i = 0; i < offer.n; i++)
 		close(offer.fds[i]);
-	return !rc;
+	return asked;
 }
 
 /* --- the store ---------------------------------------------------------------------------------- */

@@ -15,7 +15,8 @@ void models_close(struct parent *parent);
 
 /* parent_adopt.c */
 int leftovers_find(struct parent *parent, struct err *err); /* and removes those that nobody wants */
-/* Sends the loader what there is of a model, for adoption instead of the load. False: nothing was sent. */
+/* Sends the loader what there is of a model, for adoption instead of the load. False: nothing was sent, it has no order
+ * yet. */
 bool leftovers_offer(struct parent *parent, const struct message_load *load);
 void copies_store(struct parent *parent, struct parent_model *model); /* into the service manager's store */
 void copies_unstore(struct parent *parent, const struct parent_model *model);

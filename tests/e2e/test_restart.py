@@ -325,6 +325,18 @@ def kill_loader(daemon):
     return False
 
 
+@pytest.mark.skipif(not ROOT, reason="only root can become someone else")
+def test_children_of_another_user_adopt_what_has_their_group(lives, tiny):
+    life = lives({"tiny": tiny}, {"user": "nobody"})
+    expected = answer(life.start())
+    life.crash()
+    assert answer(life.start()) == expected
+    assert life.model()["adopted"] is True
+    life.crash()
+    assert answer(life.start(user="")) == expected
+    assert life.model()["adopted"] is False and "its group is" in life.daemon.log()
+
+
 # --- orderly ends -------------------------------------------------------------------------------------------------------
 
 
