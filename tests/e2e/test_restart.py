@@ -309,6 +309,8 @@ def test_a_loader_that_dies_over_a_leftover_costs_a_load_not_the_service(lives, 
         assert answer(life.daemon) == expected
         if hit and "while it checked what an earlier daemon left" in life.daemon.log():
             assert life.model()["adopted"] is False and len(life.segments()) == 1
+            assert life.daemon.log().count("checking what an earlier daemon left") == 1
+            assert "No such file" not in life.daemon.log()
             return
     raise AssertionError("the loader was too quick, five times")
 
@@ -426,6 +428,7 @@ def test_the_service_managers_store_outlives_restart_and_crash(lives, store, tin
             assert answer(life.daemon) == expected
             assert not watch.seen()
         again = life.model()
+        assert "is not adopted" not in life.daemon.log(), "name and descriptor are one object"
         assert again["adopted"] is True and again["restart"] == "fdstore" and again["backing"] == backing
         assert again["digest"] == first["digest"]
         assert store.inodes() == inodes
