@@ -417,7 +417,7 @@ def test_the_service_managers_store_outlives_restart_and_crash(lives, store, tin
     store.wait_for(lambda: len(store.held) == 1, "a stored descriptor")
     assert store.held[0][0] == f"weightd.{life.instance}.tiny.g1.n{first['copies'][0]['node']}"
     inodes = store.inodes()
-    for end in life.terminate, life.crash, life.crash, life.terminate:
+    for end in life.crash, life.terminate, life.crash, life.terminate:
         end()
         store.wait_for(lambda: store.messages[-1].keys() >= {"STOPPING"} or end != life.terminate, "the end")
         assert store.inodes() == inodes, "kept over the end"
