@@ -32,6 +32,8 @@ static uint64_t counted(const uint64_t *counter)
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
+/* Layers, calls and idle wake-ups, and the time of the last turn: a worker that only tokenizes computes no layer and is
+ * never idle. What matters is that the sum changes. */
 uint64_t worker_progress(struct parent_worker *worker)
 {
 	const struct worker_counters *c = channel_counters(&worker->view);

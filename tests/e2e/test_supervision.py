@@ -62,6 +62,7 @@ def test_a_killed_worker_is_replaced_within_a_second_without_the_file(start, mod
 
 def test_only_calls_of_the_killed_worker_fail_and_at_once(start, model):
     daemon = start({"smollm2": model}, {"workers_per_node": 2, "threads": 1})
+    daemon.wait_all_ready()
     expected = text_of(daemon.http.stream("/v1/completions", LONG))
     assert expected[1] is None
     all_run, died, failed = threading.Barrier(5), [], []
@@ -149,6 +150,7 @@ USERS = ["", pytest.param("nobody", marks=pytest.mark.skipif(os.geteuid() != 0, 
 @pytest.mark.parametrize("user", USERS)
 def test_nothing_outlives_the_parent(start, model, user):
     daemon = start({"smollm2": model}, {"workers_per_node": 2, **({"user": user} if user else {})})
+    daemon.wait_all_ready()
     events = daemon.http.stream("/v1/completions", LONG)
     next(events)
     assert len(daemon.session()) >= 4

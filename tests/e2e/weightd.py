@@ -175,6 +175,11 @@ class Daemon:
     def wait_ready(self, seconds=READY_S):
         return self.wait_for(lambda: self.health()[0] == 200, "ready", seconds)
 
+    def wait_all_ready(self):
+        """Every worker serves; wait_ready is content with one of each model."""
+        self.wait_ready()
+        return self.wait_for(lambda: self.status()["state"] == "ready", "ready with all workers")
+
     def wait_for(self, condition, what, seconds=30):
         """True once the condition holds; fails when the daemon ends or the time is up."""
         end = time.monotonic() + seconds
@@ -224,15 +229,19 @@ class Daemon:
                     found.append(int(text.split()[0]))
         return found
 
-    def children(self, role=""):
-        """Processes of the daemon in this role ("worker", "front", "loader", "worker 1"), also such that are just starting."""
-        found = []
+    def roles(self):
+        """The daemon's children, also such that are just starting: {"worker 0": pid, "front": pid, ...}."""
+        found = {}
         for pid in self.processes():
             with contextlib.suppress(OSError):
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-                if "--name" in words and words[words.index("--name") + 1].startswith(role):
-                    found.append(pid)
+                if "--name" in words:
+                    found[words[words.index("--name") + 1]] = pid
         return found
+
+    def children(self, role=""):
+        """The pids of those in this role ("worker", "front", "loader", "worker 1")."""
+        return [pid for name, pid in self.roles().items() if name.startswith(role)]
 
     def segments(self):
         """The names of this instance's objects in /dev/shm (the lock's file aside)."""

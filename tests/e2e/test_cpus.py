@@ -1,0 +1,126 @@
+"""Which CPUs the daemon's threads run on: disjoint while that is possible, never more than it was given."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+CPUSETS = Path("/sys/fs/cgroup/cpuset")  # version 1's mount
+UNIFIED = Path("/sys/fs/cgroup")
+
+
+def cpu_set(text):
+    cpus = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        cpus |= set(range(int(first), int(last or first) + 1))
+    return cpus
+
+
+def thread_cpus(pid):
+    """{thread: the CPUs it may run on}"""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for line in (task / "status").read_text().splitlines():
+            if line.startswith("Cpus_allowed_list:"):
+                found[int(task.name)] = cpu_set(line.split(":", 1)[1])
+    return found
+
+
+def ask(daemon):
+    return daemon.http.post("/v1/completions", {"prompt": "a", "max_tokens": 8, "temperature": 0}).ok()["choices"]
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 8])
+def test_workers_have_cpus_of_their_own_or_say_that_they_do_not(start, tiny, n):
+    daemon = start({"tiny": tiny}, {"workers_per_node": n})
+    daemon.wait_all_ready()
+    workers = daemon.status()["workers"]
+    nodes = {worker["node"] for worker in workers}
+    assert len(workers) == n * len(nodes) and all(worker["state"] == "ready" for worker in workers)
+    taken = {}
+    for worker in workers:
+        cpus = cpu_set(worker["cpus"])
+        threads = thread_cpus(worker["pid"])
+        assert all(len(own) == 1 for own in threads.values()), "each thread is bound to one CPU"
+        assert sorted(cpu for own in threads.values() for cpu in own) == sorted(cpus), "one thread on each"
+        for cpu in cpus:
+            taken.setdefault(cpu, []).append(worker["index"])
+        if worker["oversubscribed"]:
+            assert len(cpus) == 1
+    shared = any(len(indices) > 1 for indices in taken.values())
+    assert all(worker["oversubscribed"] == shared for worker in workers)
+    if n > os.cpu_count():
+        assert shared
+    assert (b"oversubscribed" in daemon.ctl("status").stdout) == shared
+    answers = [ask(daemon) for _ in range(3)]
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_oversubscribed_workers_do_not_spin(start, tiny):
+    """Idle, they take no CPU time: a waiting thread that spins would take all of a CPU that others compute on."""
+    daemon = start({"tiny": tiny}, {"workers_per_node": 2 * os.cpu_count()})
+    daemon.wait_all_ready()
+    ask(daemon)
+
+    def ticks():
+        total = 0
+        for pid in daemon.worker_pids():
+            text = Path(f"/proc/{pid}/stat").read_text()
+            total += sum(map(int, text[text.rindex(")") + 2 :].split()[11:13]))
+        return total
+
+    before = ticks()
+    daemon.wait_for(lambda: daemon.status()["uptime_s"] >= 4, "idle for a while")
+    assert ticks() - before < 0.2 * os.sysconf("SC_CLK_TCK")
+
+
+def all_within(daemon, allowed):
+    for pid in daemon.processes():
+        for thread, cpus in thread_cpus(pid).items():
+            assert cpus <= allowed, f"thread {thread} of process {pid} may run on {cpus}"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs to leave one out")
+@pytest.mark.parametrize("n", [1, 3])
+def test_an_inherited_taskset_is_kept(start, tiny, n):
+    last = max(os.sched_getaffinity(0))
+    daemon = start({"tiny": tiny}, {"workers_per_node": n}, wrapper=["taskset", "-c", str(last)])
+    daemon.wait_all_ready()
+    all_within(daemon, {last})
+    ask(daemon)
+    os.kill(daemon.worker_pids()[0], 9)
+    os.kill(daemon.status()["front"]["pid"], 9)
+    daemon.wait_all_ready()
+    all_within(daemon, {last})
+    workers = daemon.status()["workers"]
+    assert all(worker["cpus"] == str(last) for worker in workers)
+    assert all(worker["oversubscribed"] == (n > 1) for worker in workers)
+
+
+@pytest.fixture
+def cpuset():
+    """A control group of one CPU: (its cgroup.procs, the CPU)."""
+    cpu = max(os.sched_getaffinity(0))
+    base = CPUSETS if (CPUSETS / "cpuset.cpus").exists() else UNIFIED
+    group = base / f"weightd-test-{os.getpid()}"
+    try:
+        if base == UNIFIED:
+            (base / "cgroup.subtree_control").write_text("+cpuset")
+        group.mkdir()
+        (group / "cpuset.cpus").write_text(str(cpu))
+        (group / "cpuset.mems").write_text((base / "cpuset.mems").read_text() if base == CPUSETS else "")
+    except OSError as error:
+        pytest.skip(f"no cpuset can be made here: {error}")
+    yield group / "cgroup.procs", cpu
+    group.rmdir()
+
+
+def test_an_inherited_cpuset_is_kept(start, tiny, cpuset):
+    procs, cpu = cpuset
+    daemon = start({"tiny": tiny}, wrapper=["sh", "-c", f'echo $$ >{procs} && exec "$@"', "sh"])
+    all_within(daemon, {cpu})
+    ask(daemon)
+    for pid in daemon.processes():
+        assert str(pid) in procs.read_text().split()
+    daemon.stop()
