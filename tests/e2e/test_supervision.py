@@ -144,6 +144,13 @@ def gone_within(daemon, seconds):
         time.sleep(0.01)
 
 
+def kill_parent_of_stopped(daemon):
+    """What is stopped can't see for itself that its parent is gone: the kernel has to have been asked before."""
+    for pid in daemon.children():
+        os.kill(pid, signal.SIGSTOP)
+    daemon.process.kill()
+
+
 USERS = ["", pytest.param("nobody", marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can become someone else"))]
 
 
@@ -154,7 +161,7 @@ def test_nothing_outlives_the_parent(start, model, user):
     events = daemon.http.stream("/v1/completions", LONG)
     next(events)
     assert len(daemon.session()) >= 4
-    daemon.process.kill()
+    kill_parent_of_stopped(daemon)
     gone_within(daemon, 2)
     daemon.kill()
 
@@ -168,7 +175,7 @@ def test_nothing_outlives_a_parent_that_dies_while_it_starts_others(start, tiny,
         while not daemon.children(role):
             assert daemon.process.poll() is None, daemon.log()
         time.sleep(delay_ms / 1000)  # not waiting for anything: another moment of the child's start
-        daemon.process.kill()
+        kill_parent_of_stopped(daemon)
         gone_within(daemon, 2)
         daemon.kill()
 
