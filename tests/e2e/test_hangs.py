@@ -1,5 +1,6 @@
 """A process that lives and does not move is found out, replaced, and systemd is told the truth meanwhile."""
 
+import contextlib
 import os
 import signal
 import time
@@ -60,7 +61,10 @@ def test_a_stopped_front_is_replaced_within_ten_seconds(start, tiny):
     front = daemon.status()["front"]["pid"]
     os.kill(front, signal.SIGSTOP)
     stopped = time.monotonic()
-    daemon.http.request("POST", "/v1/completions", {"prompt": "a", "max_tokens": 1}, timeout=10).ok()  # it waited in the backlog
+    # The kernel may have accepted one connection for it, which is lost; others wait in the backlog.
+    with contextlib.suppress(ConnectionError):
+        daemon.http.request("POST", "/v1/completions", {"prompt": "a", "max_tokens": 1}, timeout=10)
+    daemon.http.request("POST", "/v1/completions", {"prompt": "a", "max_tokens": 1}, timeout=10).ok()
     assert 5 < time.monotonic() - stopped < 10
     after = daemon.status()["front"]
     assert after["pid"] != front and after["last_end"] == "killed: it made no progress" and after["restarts"] == 1
