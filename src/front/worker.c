@@ -181,8 +181,8 @@ static int read_token(struct front_worker *worker, struct front_call *call, cons
 	int rc = call_generates(call) ? record_read_token(payload, n_bytes, &token) : -EPROTO;
 	if (rc)
 		return rc;
-	if (++call->n_tokens >
-	    (uint64_t)worker->model->context_tokens + 1) /* the last one need not have a place in it */
+	uint64_t most = (uint64_t)worker->model->context_tokens + 1; /* the last one need not have a place in it */
+	if (++call->n_tokens > most)
 		return -EPROTO;
 	if (!token.is_prompt)
 		start_call(worker, call);

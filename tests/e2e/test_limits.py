@@ -237,6 +237,11 @@ def test_chats_that_begin_alike_go_to_one_worker(start, tiny):
 # --- descriptors
 
 
+def is_replaced(daemon, old):
+    worker = daemon.status()["workers"][0]
+    return worker["state"] == "ready" and worker["pid"] != old
+
+
 @pytest.mark.parametrize("io", ["uring", "epoll"])
 def test_with_few_descriptors_clients_wait_and_everything_else_goes_on(start, tiny, connect, io):
     daemon = start({"tiny": tiny}, {"io": io}, wrapper=("prlimit", "--nofile=64:64"))
@@ -249,8 +254,7 @@ def test_with_few_descriptors_clients_wait_and_everything_else_goes_on(start, ti
     assert cpu_seconds(front) - before < 0.5, "it spins"
     old = daemon.worker_pids()[0]
     os.kill(old, signal.SIGKILL)  # its successor's channel finds its descriptors
-    daemon.wait_for(lambda: daemon.status()["workers"][0]["state"] == "ready"
-                    and daemon.status()["workers"][0]["pid"] != old, "served by a new worker")
+    daemon.wait_for(lambda: is_replaced(daemon, old), "served by a new worker")
     for client in clients:
         client.sendall(b"Host: x\r\n\r\n")
         assert read_answer(client)[0] == 200
