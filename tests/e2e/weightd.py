@@ -286,15 +286,15 @@ def metric(daemon, name):
     return sum(int(value) for value in values)
 
 
+def proc_figures(pid, file):
+    """The figures in kB of a file of /proc/PID, in bytes."""
+    text = Path(f"/proc/{pid}/{file}").read_text()
+    return {name: int(kib) * 1024 for name, kib in re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE)}
+
+
 def smaps_rollup(pid):
     """The figures of /proc/PID/smaps_rollup and status in bytes."""
-    figures = {}
-    for file in ("smaps_rollup", "status"):
-        for line in Path(f"/proc/{pid}/{file}").read_text().splitlines():
-            match = re.match(r"(\w+):\s+(\d+) kB$", line)
-            if match:
-                figures[match[1]] = int(match[2]) * 1024
-    return figures
+    return {**proc_figures(pid, "smaps_rollup"), **proc_figures(pid, "status")}
 
 
 def mappings(pid):
