@@ -322,6 +322,19 @@ static bool hand_out(struct worker *w)
 	return unsent;
 }
 
+/* Long texts on their way to tokens; this is part of what prompts may take. */
+static void encode(struct worker *w)
+{
+	bool more = worker_calls_encoding(&w->calls);
+	uint64_t before, now = clock_now_ns();
+	while (more) {
+		before = now;
+		more = worker_calls_encode(&w->calls);
+		now = clock_now_ns();
+		more &= pace_spend(&w->pace, now - before);
+	}
+}
+
 /* Some layers of the prompts' pass, as many as the pace allows. */
 static void prefill(struct worker *w)
 {
@@ -348,6 +361,7 @@ static void step(struct worker *w)
 	pace_decoded(&w->pace, n_rows, clock_now_ns() - before);
 	if (n_rows)
 		hand_out(w);
+	encode(w);
 	prefill(w);
 }
 
@@ -363,9 +377,10 @@ static void trim(struct worker *w)
 }
 
 /* How long poll may wait for something to do. */
-static int patience_ms(const struct worker *w, bool unsent)
+static int patience_ms(struct worker *w, bool unsent)
 {
-	if (scheduler_can_run(w->scheduler)) /* flushing unblocks calls, so this comes after it */
+	if (scheduler_can_run(w->scheduler) ||
+	    worker_calls_encoding(&w->calls)) /* flushing unblocks calls, so this comes after it */
 		return 0;
 	return unsent ? RETRY_MS : forward_at_rest(w->forward) ? PROGRESS_MS : TRIM_MS;
 }

@@ -10,14 +10,19 @@
 enum {
 	INCOMING_MAX = 4096,		/* calls being put together at once; the front's own bound is far lower */
 	INCOMING_BYTES_MAX = 256 << 20, /* bytes of one call; the front's own bound is max_request_bytes */
+	ENCODE_WORK = 8192,		/* of a text in one go: half a millisecond, enough for most texts as a whole */
 };
 
+/* A call until it is handed to the scheduler or answered: its bytes come, then they become tokens. */
 struct incoming {
 	struct incoming *next;
 	uint64_t call;
 	struct call_begin begin;
 	uint64_t n_bytes, wanted;
-	char *bytes; /* [wanted + 1] owned */
+	char *bytes;			     /* [wanted + 1] owned */
+	char *rendered;			     /* owned: a chat's prompt */
+	struct token_list tokens;	     /* owned */
+	struct tokenizer_encoding *encoding; /* owned: a text's way to tokens */
 };
 
 static void send_record(struct worker_calls *calls, struct generation *g, uint32_t type, uint64_t call,
@@ -158,28 +163,26 @@ static int read_ids(const struct worker_calls *calls, const char *bytes, size_t 
 	return 0;
 }
 
-/* The prompt of a generating call as tokens, or of a tokenize or detokenize call. */
-static int prompt_tokens(struct worker_calls *calls, const struct incoming *in, size_t max, struct token_list *out,
-			 struct err *err)
+/* Ids are tokens at once, of a text the encoding begins: of a generating call's prompt, or for a tokenize or detokenize
+ * call. */
+static int begin_tokens(struct worker_calls *calls, struct incoming *in, size_t max, struct err *err)
 {
 	const struct call_begin *b = &in->begin;
 	bool add_special = b->flags & CALL_FLAG_ADD_SPECIAL, parse_special = b->flags & CALL_FLAG_PARSE_SPECIAL;
 	const char *text = in->bytes;
 	size_t n = b->prompt_bytes;
-	char *rendered = NULL;
 	if (b->kind == CALL_KIND_COMPLETE_IDS || b->kind == CALL_KIND_DETOKENIZE)
-		return read_ids(calls, text, n / 4, out, err);
+		return read_ids(calls, text, n / 4, &in->tokens, err);
 	if (b->kind == CALL_KIND_CHAT) {
-		int rc = render(calls, in, &rendered, &n, err);
+		int rc = render(calls, in, &in->rendered, &n, err);
 		if (rc)
 			return rc;
-		text = rendered;
+		text = in->rendered;
 		add_special = false; /* the template writes the model's special tokens itself */
 		parse_special = true;
 	}
-	int rc = tokenizer_encode(calls->tokenizer, text, n, add_special, parse_special, max, out, err);
-	free(rendered);
-	return rc;
+	return tokenizer_encoding_begin(calls->tokenizer, text, n, add_special, parse_special, max, &in->tokens,
+					&in->encoding, err);
 }
 
 static struct generation_params params_of(const struct call_begin *b)
@@ -213,11 +216,8 @@ static const char *prompt_field(uint32_t kind)
 								    : "prompt";
 }
 
-/* Fails a call over its prompt. `tokens` is freed. */
-static void fail_prompt(struct worker_calls *calls, const struct incoming *in, int rc, struct token_list *tokens,
-			const struct err *err)
+static void fail_prompt(struct worker_calls *calls, const struct incoming *in, int rc, const struct err *err)
 {
-	token_list_fini(tokens);
 	if (rc == -ENOMEM)
 		fail_call(calls, in->call, 503, "", "", err->text[0] ? err->text : "out of memory");
 	else
@@ -225,38 +225,34 @@ static void fail_prompt(struct worker_calls *calls, const struct incoming *in, i
 			  rc == -E2BIG ? "context_length_exceeded" : "", err->text);
 }
 
-static void start_generation(struct worker_calls *calls, const struct incoming *in)
+/* Its prompt's tokens are there; or rc says why they will not be. */
+static void start_generation(struct worker_calls *calls, struct incoming *in, int rc, struct err *err)
 {
-	struct err err = {""};
-	struct token_list prompt = {0}, forced = {0};
+	struct token_list forced = {0};
 	struct parts p = split(in);
 	uint32_t max = scheduler_prompt_max(calls->scheduler);
-	int rc = prompt_tokens(calls, in, max, &prompt, &err);
-	if (rc == -E2BIG || (!rc && prompt.n > max)) {
-		rc = -E2BIG;
-		err_set(&err, rc,
-			"the prompt is longer than the %u tokens that fit (context_tokens and kv_bytes, less one token "
-			"of "
-			"answer)",
-			max);
-	}
-	if (!rc && !prompt.n)
-		rc = err_set(&err, -EINVAL,
+	if (rc == -E2BIG || (!rc && in->tokens.n > max))
+		rc = err_set(err, -E2BIG,
+			     "the prompt is longer than the %u tokens that fit (context_tokens and kv_bytes, less one "
+			     "token of answer)",
+			     max);
+	if (!rc && !in->tokens.n)
+		rc = err_set(err, -EINVAL,
 			     "the prompt has no tokens; this model adds no beginning-of-text token of its own");
 	if (rc) {
-		fail_prompt(calls, in, rc, &prompt, &err);
+		fail_prompt(calls, in, rc, err);
 		return;
 	}
-	rc = read_ids(calls, p.forced, in->begin.forced_ids, &forced, &err);
+	rc = read_ids(calls, p.forced, in->begin.forced_ids, &forced, err);
 	if (rc) {
-		token_list_fini(&prompt);
 		token_list_fini(&forced);
-		fail_call(calls, in->call, rc == -ENOMEM ? 503 : 400, "forced_token_ids", "", err.text);
+		fail_call(calls, in->call, rc == -ENOMEM ? 503 : 400, "forced_token_ids", "", err->text);
 		return;
 	}
 	struct generation_params params = params_of(&in->begin);
-	struct generation *g = generation_new(in->call, &params, prompt.ids, (uint32_t)prompt.n, forced.ids,
+	struct generation *g = generation_new(in->call, &params, in->tokens.ids, (uint32_t)in->tokens.n, forced.ids,
 					      (uint32_t)forced.n, p.stops, in->begin.stop_bytes);
+	in->tokens = (struct token_list){0}; /* taken */
 	if (!g) {
 		fail_call(calls, in->call, 503, "", "", "out of memory");
 		return;
@@ -280,12 +276,11 @@ static void send_result(struct worker_calls *calls, uint64_t call, const char *b
 static void answer_template(struct worker_calls *calls, const struct incoming *in)
 {
 	struct err err = {""};
-	struct token_list none = {0};
 	char *text;
 	size_t n;
 	int rc = render(calls, in, &text, &n, &err);
 	if (rc) {
-		fail_prompt(calls, in, rc, &none, &err);
+		fail_prompt(calls, in, rc, &err);
 		return;
 	}
 	send_result(calls, in->call, text, n, 0);
@@ -317,43 +312,55 @@ static char *join_pieces(const struct worker_calls *calls, const struct token_li
 
 static void answer_tokens(struct worker_calls *calls, const struct incoming *in)
 {
-	struct err err = {""};
-	struct token_list ids = {0};
-	int rc = prompt_tokens(calls, in, SIZE_MAX, &ids, &err);
-	if (rc) {
-		fail_prompt(calls, in, rc, &ids, &err);
+	const struct token_list *ids = &in->tokens;
+	if (in->begin.kind == CALL_KIND_TOKENIZE) {
+		send_result(calls, in->call, (const char *)ids->ids, ids->n * sizeof *ids->ids, (uint32_t)ids->n);
 		return;
 	}
-	if (in->begin.kind == CALL_KIND_TOKENIZE) {
-		send_result(calls, in->call, (const char *)ids.ids, ids.n * sizeof *ids.ids, (uint32_t)ids.n);
-	} else {
-		size_t n = 0;
-		char *text = join_pieces(calls, &ids, &n);
-		if (text)
-			send_result(calls, in->call, text, n, (uint32_t)ids.n);
-		else
-			fail_call(calls, in->call, 503, "", "", "out of memory");
-		free(text);
-	}
-	token_list_fini(&ids);
+	size_t n = 0;
+	char *text = join_pieces(calls, ids, &n);
+	if (text)
+		send_result(calls, in->call, text, n, (uint32_t)ids->n);
+	else
+		fail_call(calls, in->call, 503, "", "", "out of memory");
+	free(text);
 }
 
-static void act(struct worker_calls *calls, const struct incoming *in)
+static bool generates(const struct incoming *in)
 {
-	switch (in->begin.kind) {
-	case CALL_KIND_CHAT:
-	case CALL_KIND_COMPLETE:
-	case CALL_KIND_COMPLETE_IDS:
-		start_generation(calls, in);
-		break;
-	case CALL_KIND_TOKENIZE:
-	case CALL_KIND_DETOKENIZE:
+	return in->begin.kind == CALL_KIND_CHAT || in->begin.kind == CALL_KIND_COMPLETE ||
+	       in->begin.kind == CALL_KIND_COMPLETE_IDS;
+}
+
+/* The tokens are there, or rc says why not. */
+static void act(struct worker_calls *calls, struct incoming *in, int rc, struct err *err)
+{
+	if (generates(in))
+		start_generation(calls, in, rc, err);
+	else if (rc)
+		fail_prompt(calls, in, rc, err);
+	else
 		answer_tokens(calls, in);
-		break;
-	case CALL_KIND_TEMPLATE:
+}
+
+/* Goes on with a call that is whole. True: it is dealt with. */
+static bool proceed(struct worker_calls *calls, struct incoming *in)
+{
+	uint64_t *progress = &channel_counters(calls->channel)->progress;
+	__atomic_store_n(progress, *progress + 1, __ATOMIC_RELAXED); /* this thread alone writes it */
+	struct err err = {""};
+	int rc = 0;
+	if (in->begin.kind == CALL_KIND_TEMPLATE) {
 		answer_template(calls, in);
-		break;
+		return true;
 	}
+	if (!in->encoding)
+		rc = begin_tokens(calls, in, generates(in) ? scheduler_prompt_max(calls->scheduler) : SIZE_MAX, &err);
+	if (!rc && in->encoding)
+		rc = tokenizer_encoding_advance(in->encoding, ENCODE_WORK, &err);
+	if (rc <= 0)
+		act(calls, in, rc, &err);
+	return rc <= 0;
 }
 
 /* --- records from the front ------------------------------------------------------------------- */
@@ -371,6 +378,9 @@ static void drop_incoming(struct worker_calls *calls, struct incoming **at)
 	struct incoming *in = *at;
 	*at = in->next;
 	calls->n_incoming--;
+	tokenizer_encoding_end(in->encoding);
+	token_list_fini(&in->tokens);
+	free(in->rendered);
 	free(in->bytes);
 	free(in);
 }
@@ -390,15 +400,37 @@ static bool begin_ok(const struct call_begin *b)
 	       b->prompt_bytes + b->stop_bytes + 4 * (uint64_t)b->forced_ids + b->variables_bytes <= limit;
 }
 
-/* A call whose bytes are all here is acted on and forgotten. */
-static void act_if_whole(struct worker_calls *calls, uint64_t call)
+/* A call whose bytes are all here is acted on and forgotten, at once or, if its text is long, bit by bit. */
+static void proceed_if_whole(struct worker_calls *calls, uint64_t call)
 {
 	struct incoming **at = find_incoming(calls, call);
 	if ((*at)->n_bytes < (*at)->wanted)
 		return;
 	(*at)->bytes[(*at)->n_bytes] = '\0';
-	act(calls, *at);
-	drop_incoming(calls, at);
+	if (proceed(calls, *at))
+		drop_incoming(calls, at);
+}
+
+/* The first call whose text is on its way to tokens. */
+static struct incoming **first_encoding(struct worker_calls *calls)
+{
+	struct incoming **at = &calls->incoming;
+	while (*at && !(*at)->encoding)
+		at = &(*at)->next;
+	return at;
+}
+
+bool worker_calls_encoding(struct worker_calls *calls)
+{
+	return *first_encoding(calls);
+}
+
+bool worker_calls_encode(struct worker_calls *calls)
+{
+	struct incoming **at = first_encoding(calls);
+	if (*at && proceed(calls, *at))
+		drop_incoming(calls, at);
+	return worker_calls_encoding(calls);
 }
 
 static int on_begin(struct worker_calls *calls, const struct channel_record *record)
@@ -423,10 +455,9 @@ static int on_begin(struct worker_calls *calls, const struct channel_record *rec
 	in->call = record->call;
 	in->begin = begin;
 	in->wanted = wanted;
-	in->next = calls->incoming;
-	calls->incoming = in;
+	*find_incoming(calls, in->call) = in; /* behind the others */
 	calls->n_incoming++;
-	act_if_whole(calls, in->call);
+	proceed_if_whole(calls, in->call);
 	return 0;
 }
 
@@ -439,7 +470,7 @@ static int on_bytes(struct worker_calls *calls, const struct channel_record *rec
 		return -EPROTO;
 	memcpy(in->bytes + in->n_bytes, record->payload, record->n_bytes);
 	in->n_bytes += record->n_bytes;
-	act_if_whole(calls, record->call);
+	proceed_if_whole(calls, record->call);
 	return 0;
 }
 

@@ -2,7 +2,11 @@
  * the others to the scheduler, and turns its events into records.
  *
  * A record that does not fit the ring waits in its call's outbox; the call is blocked (no step is made for it) until
- * the outbox is empty, so a slow front costs memory for at most one step's events of each call. */
+ * the outbox is empty, so a slow front costs memory for at most one step's events of each call.
+ *
+ * A megabyte of text takes up to a third of a second to become tokens. So texts are encoded in slices, between which
+ * other calls get their tokens: a short text in one go when its last byte comes, what is left of long ones in their
+ * order, one after the other (a single word of a megabyte needs 36 MB meanwhile). */
 #ifndef WEIGHTD_WORKER_CALLS_H
 #define WEIGHTD_WORKER_CALLS_H
 
@@ -20,7 +24,7 @@ struct worker_calls {
 	const struct template *template;   /* NULL: the model has none, or it can't be compiled */
 	char template_fault[256];	   /* why there is none */
 	char bos_text[256], eos_text[256]; /* as the template's bos_token and eos_token */
-	struct incoming *incoming;	   /* calls whose bytes are still coming */
+	struct incoming *incoming;	   /* calls whose bytes are still coming or becoming tokens, in order */
 	struct outbox *outboxes;	   /* calls whose records wait for room */
 	uint32_t n_incoming;
 };
@@ -31,8 +35,12 @@ void worker_calls_init(struct worker_calls *calls, struct channel *channel, cons
 struct scheduler_sink worker_calls_sink(struct worker_calls *calls);
 void worker_calls_fini(struct worker_calls *calls);
 
-/* Reads and acts on all records there are. 0 or -EPROTO: the front broke the protocol and the channel is dead. */
+/* Reads all records there are, and acts on calls that came whole with them. 0 or -EPROTO: the front broke the protocol
+ * and the channel is dead. */
 int worker_calls_receive(struct worker_calls *calls);
+/* One slice of the oldest text that is still to be encoded. True while there is more to do. */
+bool worker_calls_encode(struct worker_calls *calls);
+bool worker_calls_encoding(struct worker_calls *calls); /* whether there is anything to do */
 /* Moves waiting records into the ring. True while some are left. */
 bool worker_calls_flush(struct worker_calls *calls);
 

@@ -52,9 +52,14 @@ void pace_began(struct pace *pace, uint32_t n_rows)
 	pace->layer_ns = 0;
 }
 
+bool pace_spend(struct pace *pace, uint64_t ns)
+{
+	pace->spent_ns += ns;
+	return pace->spent_ns < pace->budget_ns;
+}
+
 bool pace_layer(struct pace *pace, uint64_t ns)
 {
 	pace->layer_ns = pace->layer_ns ? smaller(pace->layer_ns, ns) : ns;
-	pace->spent_ns += ns;
-	return pace->spent_ns < pace->budget_ns && pace->layer_ns <= pace->budget_ns - pace->spent_ns;
+	return pace_spend(pace, ns) && pace->layer_ns <= pace->budget_ns - pace->spent_ns;
 }

@@ -50,6 +50,8 @@ void pace_decoded(struct pace *pace, uint32_t n_rows, uint64_t ns);
 uint32_t pace_rows(const struct pace *pace);
 /* A pass of n_rows has begun. */
 void pace_began(struct pace *pace, uint32_t n_rows);
+/* Other work for prompts (texts became tokens) took `ns` of this step's share. Whether there is any left. */
+bool pace_spend(struct pace *pace, uint64_t ns);
 /* A layer took `ns`. Whether another one belongs into this step. */
 bool pace_layer(struct pace *pace, uint64_t ns);
 

@@ -68,6 +68,19 @@ void token_list_fini(struct token_list *list);
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
 		     bool parse_special, size_t max_tokens, struct token_list *out, struct err *err);
 
+/* The same in slices, for callers who have other things to do meanwhile. Text and list are borrowed until the end; the
+ * list is not to be touched in between. */
+struct tokenizer_encoding;
+/* Returns owned. Errors as tokenizer_encode. */
+int tokenizer_encoding_begin(const struct tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
+			     bool parse_special, size_t max_tokens, struct token_list *out,
+			     struct tokenizer_encoding **encoding_out, struct err *err);
+/* Goes on for about `work` steps of up to a tenth of a microsecond each; a text has up to four per byte. Only looking
+ * for the end of a word or a stretch goes on as long as it takes. Returns 1: there is more to do; 0: all tokens are in
+ * the list; or an error as tokenizer_encode. */
+int tokenizer_encoding_advance(struct tokenizer_encoding *encoding, size_t work, struct err *err);
+void tokenizer_encoding_end(struct tokenizer_encoding *encoding); /* at any time; takes NULL */
+
 uint32_t tokenizer_n_tokens(const struct tokenizer *tokenizer);
 int64_t tokenizer_bos(const struct tokenizer *tokenizer); /* -1: none */
 int64_t tokenizer_eos(const struct tokenizer *tokenizer);

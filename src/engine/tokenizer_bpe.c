@@ -5,8 +5,7 @@
 
 int bpe_begin(struct bpe *bpe, size_t capacity)
 {
-	bpe->n = 0;
-	bpe->n_heap = 0;
+	bpe->n = bpe->n_heap = bpe->n_linked = bpe->n_unordered = 0;
 	if (capacity <= bpe->capacity)
 		return 0;
 	size_t grown = capacity < 64 ? 64 : capacity;
@@ -78,39 +77,46 @@ static void push_pair(struct bpe *bpe, const struct table *table, uint32_t at)
 		heap_push(bpe, (uint64_t)bpe->symbols[at].rank << 32 | at);
 }
 
-static void link_symbols(struct bpe *bpe, const struct table *table)
+/* Links the next symbol to its neighbours. The heap's entries are ordered when all are there. */
+static void link_symbol(struct bpe *bpe, const struct table *table)
 {
-	for (uint32_t at = 0; at < bpe->n; at++) {
-		struct bpe_symbol *symbol = &bpe->symbols[at];
-		symbol->prev = at ? at - 1 : BPE_END;
-		symbol->next = at + 1 < bpe->n ? at + 1 : BPE_END;
-		symbol->rank = BPE_NO_PAIR;
-	}
-	for (uint32_t at = 0; at + 1 < bpe->n; at++)
-		if (find_pair(bpe, table, at))
-			bpe->heap[bpe->n_heap++] = (uint64_t)bpe->symbols[at].rank << 32 | at;
-	for (size_t at = bpe->n_heap / 2; at-- > 0;)
-		sift_down(bpe, at, bpe->heap[at]);
+	uint32_t at = (uint32_t)bpe->n_linked++;
+	struct bpe_symbol *symbol = &bpe->symbols[at];
+	symbol->prev = at ? at - 1 : BPE_END;
+	symbol->next = at + 1 < bpe->n ? at + 1 : BPE_END;
+	symbol->rank = BPE_NO_PAIR;
+	if (symbol->next != BPE_END && find_pair(bpe, table, at))
+		bpe->heap[bpe->n_heap++] = (uint64_t)symbol->rank << 32 | at;
+	bpe->n_unordered = bpe->n_heap / 2; /* the rest has no children */
 }
 
-void bpe_merge(struct bpe *bpe, const struct table *table)
+static void merge_pair(struct bpe *bpe, const struct table *table, uint32_t at)
 {
-	link_symbols(bpe, table);
-	while (bpe->n_heap) {
+	struct bpe_symbol *left = &bpe->symbols[at], *right = &bpe->symbols[left->next];
+	left->id = left->merged;
+	left->next = right->next;
+	left->rank = right->rank = BPE_NO_PAIR;
+	if (left->next != BPE_END) {
+		bpe->symbols[left->next].prev = at;
+		push_pair(bpe, table, at);
+	}
+	if (left->prev != BPE_END)
+		push_pair(bpe, table, left->prev);
+}
+
+bool bpe_merge(struct bpe *bpe, const struct table *table, size_t *work)
+{
+	for (; *work && bpe->n_linked < bpe->n; --*work)
+		link_symbol(bpe, table);
+	for (; *work && bpe->n_unordered; --*work) {
+		size_t at = --bpe->n_unordered;
+		sift_down(bpe, at, bpe->heap[at]);
+	}
+	for (; *work && bpe->n_heap; --*work) {
 		uint64_t key = heap_pop(bpe);
 		uint32_t at = (uint32_t)key;
-		struct bpe_symbol *left = &bpe->symbols[at];
-		if (left->rank != key >> 32)
-			continue; /* one of the two is gone or has grown since */
-		struct bpe_symbol *right = &bpe->symbols[left->next];
-		left->id = left->merged;
-		left->next = right->next;
-		left->rank = right->rank = BPE_NO_PAIR;
-		if (left->next != BPE_END) {
-			bpe->symbols[left->next].prev = at;
-			push_pair(bpe, table, at);
-		}
-		if (left->prev != BPE_END)
-			push_pair(bpe, table, left->prev);
+		if (bpe->symbols[at].rank == key >> 32) /* else one of the two is gone or has grown since */
+			merge_pair(bpe, table, at);
 	}
+	return bpe->n_linked == bpe->n && !bpe->n_unordered && !bpe->n_heap;
 }

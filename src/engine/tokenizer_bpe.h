@@ -9,6 +9,8 @@
 #ifndef WEIGHTD_ENGINE_TOKENIZER_BPE_H
 #define WEIGHTD_ENGINE_TOKENIZER_BPE_H
 
+#include <stdbool.h>
+
 #include "src/engine/tokenizer_table.h"
 
 struct bpe_symbol {
@@ -24,6 +26,8 @@ struct bpe {
 	struct bpe_symbol *symbols; /* [capacity] owned; the merged word starts at 0 and goes on along next */
 	uint64_t *heap;		    /* [2 * capacity] owned */
 	size_t capacity, n, n_heap;
+	size_t n_linked;    /* symbols that know their neighbours */
+	size_t n_unordered; /* heap entries [0, n_unordered) are not the head of a heap yet */
 };
 
 /* Makes room for a word of `capacity` symbols, at most 2^31, and empties it. Returns 0, -ENOMEM. */
@@ -34,7 +38,9 @@ static inline void bpe_push(struct bpe *bpe, uint32_t id)
 	bpe->symbols[bpe->n++].id = id;
 }
 
-void bpe_merge(struct bpe *bpe, const struct table *table);
+/* Merges, once all symbols are pushed. *work is how many of its small steps may be done (about three per symbol in all)
+ * and is counted down; false: it is used up, call again. */
+bool bpe_merge(struct bpe *bpe, const struct table *table, size_t *work);
 void bpe_fini(struct bpe *bpe);
 
 #endif

@@ -121,8 +121,9 @@ static void run(struct rig *r, struct heard heard[], uint64_t n_calls, int liste
 	for (int turns = 0; turns < 20000; turns++) {
 		if (worker_calls_receive(&r->calls))
 			ck_abort_msg("the worker takes a good front for a bad one");
+		bool encoding = worker_calls_encode(&r->calls);
 		scheduler_step(r->engine.scheduler);
-		bool unsent = worker_calls_flush(&r->calls), busy = scheduler_can_run(r->engine.scheduler);
+		bool unsent = worker_calls_flush(&r->calls), busy = encoding || scheduler_can_run(r->engine.scheduler);
 		if (listening)
 			listen_once(r, heard, n_calls);
 		if (!busy && (!unsent || !listening))
@@ -267,6 +268,43 @@ START_TEST(nonsense_is_a_protocol_error_and_never_worse)
 }
 END_TEST
 
+/* A text that takes many slices holds nobody up, can be cancelled on its way, and shows that the worker lives. */
+START_TEST(long_texts_become_tokens_in_slices)
+{
+	enum { LONG = 60000 };
+	static char text[LONG];
+	static struct heard heard[3];
+	struct rig r;
+	memset(heard, 0, sizeof heard);
+	memset(text, 'x', sizeof text); /* a single word, far longer than the context */
+	rig_init(&r);
+	const uint64_t *progress = &channel_counters(&r.front)->progress;
+	struct call_begin b = begin_of(CALL_KIND_COMPLETE, LONG);
+	for (uint64_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(channel_write(&r.front, CALL_BEGIN, i, &b, sizeof b, NULL, 0), 0);
+		ck_assert_int_eq(channel_write(&r.front, CALL_BYTES, i, text, LONG, NULL, 0), 0);
+	}
+	b = begin_of(CALL_KIND_COMPLETE, 2), send_call(&r, 2, &b, "ab", 2);
+	ck_assert_int_eq(worker_calls_receive(&r.calls), 0);
+	ck_assert_uint_eq(scheduler_n_waiting(r.engine.scheduler), 1); /* the short one is ready, the others are not */
+	ck_assert(worker_calls_encoding(&r.calls));
+	ck_assert(worker_calls_encode(&r.calls));
+	channel_write(&r.front, CALL_CANCEL, 0, NULL, 0, NULL, 0);
+	ck_assert_int_eq(worker_calls_receive(&r.calls), 0);
+	unsigned slices = 0;
+	for (uint64_t before = *progress; worker_calls_encode(&r.calls); slices++, before++)
+		ck_assert_uint_eq(*progress, before + 1);
+	ck_assert_uint_gt(slices, 5);
+	ck_assert(!worker_calls_encoding(&r.calls));
+	run(&r, heard, 3, 1);
+	ck_assert_uint_eq(heard[0].finish, FINISH_CANCELLED);
+	ck_assert_uint_eq(heard[1].status, 400);
+	ck_assert_uint_eq(heard[2].n_tokens, 20);
+	ck_assert_ptr_null(r.calls.incoming);
+	rig_fini(&r);
+}
+END_TEST
+
 static void set_up(void)
 {
 	tiny = tiny_model_new(PACK_Q8_0, 9);
@@ -286,6 +324,7 @@ int main(void)
 	tcase_add_test(tc, every_kind_of_call_is_answered);
 	tcase_add_test(tc, a_front_that_does_not_read_blocks_its_calls_and_loses_nothing);
 	tcase_add_test(tc, cancelling_at_any_moment_ends_the_call_once);
+	tcase_add_test(tc, long_texts_become_tokens_in_slices);
 	tcase_add_test(tc, nonsense_is_a_protocol_error_and_never_worse);
 	suite_add_tcase(suite, tc);
 	return suite_run(suite);
