@@ -224,17 +224,23 @@ static void collide(uint32_t one[PAGE], uint32_t two[PAGE])
 
 START_TEST(a_hash_alone_is_no_identity)
 {
-	uint32_t one[PAGE] = {0}, two[PAGE] = {0}, n_idle;
+	uint32_t one[2 * PAGE] = {0}, two[2 * PAGE] = {0}, n_idle; /* the second pages are alike */
 	struct kv_sequence sequence = {0};
 	collide(one, two);
 	ck_assert_uint_ne(one[PAGE - 3], two[PAGE - 3]);
 	ck_assert_uint_eq(prefix_hash(0, one), prefix_hash(0, two)); /* else collide() is out of date */
+	ck_assert_int_eq(kv_extend(&kv, &sequence, 2 * PAGE), 0);
+	kv_advance(&sequence, 2 * PAGE, PHASE_PREFILL);
+	prefix_insert(prefix, &sequence, one, 2 * PAGE);
+	kv_release(&kv, &sequence);
+	ck_assert_uint_eq(prefix_match(prefix, one, 2 * PAGE, &n_idle), 2);
+	ck_assert_uint_eq(prefix_match(prefix, two, 2 * PAGE, &n_idle), 0);
+	/* Nor is it with the same tokens after another beginning. */
 	ck_assert_int_eq(kv_extend(&kv, &sequence, PAGE), 0);
 	kv_advance(&sequence, PAGE, PHASE_PREFILL);
-	prefix_insert(prefix, &sequence, one, PAGE);
+	prefix_insert(prefix, &sequence, two, PAGE);
 	kv_release(&kv, &sequence);
-	ck_assert_uint_eq(prefix_match(prefix, one, PAGE, &n_idle), 1);
-	ck_assert_uint_eq(prefix_match(prefix, two, PAGE, &n_idle), 0);
+	ck_assert_uint_eq(prefix_match(prefix, two, 2 * PAGE, &n_idle), 1);
 }
 END_TEST
 

@@ -170,6 +170,7 @@ START_TEST(a_call_whose_client_does_not_read_makes_room_first)
 	ck_assert_uint_eq(blocked->n_evicted, 1);
 	run_all();
 	ck_assert_int_eq(room.call[3].done, GENERATION_LENGTH);
+	ck_assert_uint_eq(scheduler_n_running(e.scheduler), 0);
 	ck_assert_int_eq(room.call[2].done, 0); /* it does not come back before its client reads */
 	ck_assert_uint_eq(e.kv.n_used, 0);
 	ck_assert(!scheduler_can_run(e.scheduler));
@@ -234,6 +235,13 @@ START_TEST(a_resumed_answer_is_replayed_many_tokens_a_pass)
 			break;
 	}
 	ck_assert_uint_eq(widest, DECODE_ROWS_MAX);
+	uint32_t n_prefill = 0, n_decode = 0;
+	for (uint32_t p = 0; p < g->kv.n_pages; p++) {
+		n_prefill += g->kv.pages[p]->n_prefill;
+		n_decode += g->kv.pages[p]->n_decode;
+	}
+	ck_assert_uint_eq(n_prefill, 20);
+	ck_assert_uint_eq(n_decode, g->n_answer - 1);
 	run_all();
 	ck_assert_uint_eq(room.call[1].n, 150);
 	ck_assert_uint_eq(totals()->answer_tokens, 110 + 150);
@@ -389,6 +397,28 @@ START_TEST(the_cache_gives_way_to_calls)
 }
 END_TEST
 
+/* Idle pages that a call would share are not also room for it. */
+START_TEST(what_a_call_shares_is_not_free_for_it)
+{
+	start(10, 600, 64, 1);
+	scheduler_add(e.scheduler, plain(1, 161, 1));
+	run_all();
+	ck_assert_uint_eq(e.kv.n_idle, 5);
+	scheduler_add(e.scheduler, plain(2, 150, 11)); /* five pages: all that are left */
+	scheduler_step(e.scheduler);
+	struct generation *g = plain(1, 230, 4); /* five of its eight pages are there */
+	g->id = 3;
+	scheduler_add(e.scheduler, g);
+	scheduler_step(e.scheduler);
+	ck_assert_uint_eq(scheduler_n_running(e.scheduler), 1);
+	run_all();
+	ck_assert_uint_eq(room.call[2].n, 11);
+	ck_assert_uint_eq(room.call[3].n, 4);
+	ck_assert_uint_eq(totals()->prefix_tokens, 160);
+	stop();
+}
+END_TEST
+
 /* Many calls over one long beginning: what they share is in memory once, so they run together where they could not. */
 START_TEST(a_shared_beginning_is_in_memory_once)
 {
@@ -495,6 +525,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tc, a_cached_prompt_costs_its_last_page);
 	tcase_add_test(tc, calls_that_score_their_prompt_compute_it);
 	tcase_add_test(tc, the_cache_gives_way_to_calls);
+	tcase_add_test(tc, what_a_call_shares_is_not_free_for_it);
 	tcase_add_test(tc, a_shared_beginning_is_in_memory_once);
 	tcase_add_loop_test(tc, calls_can_be_cancelled_at_any_moment, 0, 12);
 	suite_add_tcase(suite, tc);
