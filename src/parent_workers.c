@@ -24,10 +24,12 @@ enum model_standing model_standing(const struct parent *parent, uint32_t index, 
 		const struct parent_worker *worker = &parent->workers[i];
 		if (worker->model != index)
 			continue;
-		if (!backoff_is_failing(&worker->backoff))
+		if (!backoff_is_failing(&worker->backoff)) {
 			other = true;
-		else
-			failing = true, *why = worker->end;
+			continue;
+		}
+		failing = true;
+		*why = worker->end;
 	}
 	if (failing && !other)
 		return STANDING_FAILING;
@@ -104,7 +106,8 @@ static void worker_start(struct parent *parent, struct parent_worker *worker)
 	if (rc) {
 		log_error("cannot start %s: %s", name, err.text);
 		snprintf(worker->end, sizeof worker->end, "cannot be started: %.200s", err.text);
-		backoff_failed(&worker->backoff, clock_now_ns());
+		worker->ended_ns = clock_now_ns();
+		backoff_failed(&worker->backoff, worker->ended_ns);
 		return;
 	}
 	rc = order_work(parent, worker);
