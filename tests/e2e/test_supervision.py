@@ -14,7 +14,7 @@ import pytest
 
 import inotify
 
-LONG = {"prompt": "Once upon a time", "max_tokens": 400, "ignore_eos": True, "temperature": 1, "seed": 7}
+LONG = {"prompt": "Once upon a time", "max_tokens": 250, "ignore_eos": True, "temperature": 1, "seed": 7}
 
 
 def text_of(events):
