@@ -35,7 +35,7 @@ uint32_t pace_rows(const struct pace *pace)
 {
 	uint64_t rows = pace->max_rows;
 	if (!pace->alone && pace->share < 100) {
-		rows = pace->known_ns ? pace->budget_ns / 2 * pace->known_rows / pace->known_ns : PACE_ROWS_MIN;
+		rows = pace->known_ns ? pace->budget_ns / 8 * 7 * pace->known_rows / pace->known_ns : PACE_ROWS_MIN;
 		rows = smaller(rows, 2 * (uint64_t)pace->known_rows) & ~3ull; /* gemm's heights are multiples of 4 */
 		rows = rows < PACE_ROWS_MIN ? PACE_ROWS_MIN : rows;
 	}

@@ -7,9 +7,10 @@
  *
  * With a share of s the layers may take s / (1 - s) of what the decode pass took, so a stream's gap becomes at most
  * 1 / (1 - s) of the undisturbed one. Two decisions follow. Within a step: does another layer still fit? It is assumed
- * to take what the fastest of its pass took. When a pass begins: how many rows? As many as make a layer last half of
- * the prompts' time, so that little of it is left over; more rows are cheaper by the row, as weights are expanded once
- * per pass, and fewer keep the gap short.
+ * to take what the fastest of its pass took. When a pass begins: how many rows? As many as make one layer fill most of
+ * the prompts' time. More rows are cheaper by the row, as weights are expanded once per pass, and fewer keep the gap
+ * short; the eighth that is left keeps a layer that takes a little longer from missing its step. Where even the widest
+ * pass has shorter layers, several run in a step.
  *
  * Noise. On a busy machine a pass may take ten times as long as it would alone, and never less. So times are judged by
  * the smallest of several (the fastest of the last decode passes, the fastest layer of a pass): a disturbance makes no
