@@ -502,50 +502,6 @@ START_TEST(stops_at_the_limit_and_leaves_the_list_as_it_was)
 }
 END_TEST
 
-/* In slices of any size the tokens are the same, and so is what a limit leaves behind. */
-START_TEST(slices_cannot_be_seen)
-{
-	srand(6);
-	struct fixture f = {0};
-	vocab_init(&f.vocab);
-	uint32_t parts[40] = {'l', 'v'}; /* long words of two letters, whose merges compete */
-	for (unsigned n = 2; n < 40; n++)
-		parts[n] = vocab_merge(&f.vocab, parts[pick(n)], parts[pick(n)]);
-	vocab_add(&f.vocab, "<|x|>", 5, TOKEN_CONTROL);
-	f.vocab.source.bos = f.vocab.source.eos = 'z';
-	f.vocab.source.add_bos = f.vocab.source.add_eos = true;
-	attach(&f);
-	for (unsigned round = 0; round < 1000; round++) {
-		char text[200];
-		size_t n_bytes = pick(sizeof text), work = 1 + pick(round % 2 ? 4 : 200);
-		for (size_t i = 0; i < n_bytes; i++)
-			text[i] = pick(30) ? "lv"[pick(2)] : pick(2) ? "<|x|> \xc3\xa9"[pick(8)] : (char)pick(256);
-		struct token_list want = encode(f.tokenizer, text, n_bytes, true, true), list = {0};
-		size_t limit = pick(3) ? SIZE_MAX : want.n - 1;
-		struct tokenizer_encoding *encoding;
-		struct err err = {""};
-		int ret =
-			tokenizer_encoding_begin(f.tokenizer, text, n_bytes, true, true, limit, &list, &encoding, &err);
-		ck_assert_int_eq(ret, 0);
-		unsigned slices = 0;
-		while ((ret = tokenizer_encoding_advance(encoding, work, &err)) > 0)
-			slices++;
-		tokenizer_encoding_end(encoding);
-		if (limit == SIZE_MAX) {
-			ck_assert_int_eq(ret, 0);
-			ck_assert_uint_ge(slices, n_bytes / work / 5); /* they are slices; a special is five bytes */
-			check_ids(&list, want.ids, want.n);
-		} else {
-			ck_assert_int_eq(ret, -E2BIG);
-			ck_assert_uint_eq(list.n, 0);
-		}
-		token_list_fini(&list);
-		token_list_fini(&want);
-	}
-	fini(&f);
-}
-END_TEST
-
 START_TEST(table_may_lie_anywhere)
 {
 	struct fixture f = {0};
@@ -614,7 +570,6 @@ int main(void)
 	tcase_add_test(tcase, no_special_ids);
 	tcase_add_test(tcase, pieces_are_what_a_token_adds_to_a_text);
 	tcase_add_test(tcase, stops_at_the_limit_and_leaves_the_list_as_it_was);
-	tcase_add_test(tcase, slices_cannot_be_seen);
 	tcase_add_test(tcase, table_may_lie_anywhere);
 	tcase_add_loop_test(tcase, long_texts_take_linear_time, 0, 12);
 	Suite *suite = suite_create("tokenizer");
