@@ -80,7 +80,7 @@ void parent_announce(struct parent *parent)
 		n_served += model_standing(parent, i, &why) == STANDING_SERVED;
 	/* What can be served is; only a start that leaves nothing to serve has failed. */
 	if (!n_served) {
-		log_error("no model can be served: %s", why);
+		log_error("no model can be served"); /* each has said why */
 		parent->exit_status = 1;
 		parent_stop(parent);
 		return;

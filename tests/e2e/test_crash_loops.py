@@ -86,7 +86,7 @@ def test_a_model_whose_workers_cannot_start_does_not_stop_the_others(start, tiny
 def test_nothing_to_serve_is_a_failed_start(start, deep):
     daemon = start({"deep": deep}, {"kv_bytes": "1M"}, ready=False)
     assert daemon.process.wait(20) == 1
-    assert "no model can be served: exited with status 1: kv_bytes" in daemon.log()
+    assert "no model can be served" in daemon.log() and "exited with status 1: kv_bytes" in daemon.log()
     assert not daemon.session() and not daemon.segments()
     daemon.clean()
 
