@@ -237,7 +237,7 @@ static void on_beat(struct loop_op *op, int result)
 	struct front *front = (struct front *)((char *)op - offsetof(struct front, beat));
 	if (result < 0)
 		return;
-	pulse_beat(front->pulse, front->metrics.n_answered);
+	pulse_beat(front->pulse);
 	loop_timer(front->loop, op, PULSE_TURN_MS * MS);
 }
 

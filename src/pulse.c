@@ -52,10 +52,14 @@ void pulse_detach(struct pulse *pulse)
 		munmap(pulse, PULSE_BYTES);
 }
 
-void pulse_beat(struct pulse *pulse, uint64_t answered)
+void pulse_beat(struct pulse *pulse)
 {
-	__atomic_store_n(&pulse->answered, answered, __ATOMIC_RELAXED);
 	__atomic_store_n(&pulse->turns, pulse->turns + 1, __ATOMIC_RELAXED);
+}
+
+void pulse_answer(struct pulse *pulse)
+{
+	__atomic_store_n(&pulse->answered, pulse->answered + 1, __ATOMIC_RELAXED);
 }
 
 uint64_t pulse_turns(const struct pulse *pulse)

@@ -26,7 +26,9 @@ int pulse_attach(int fd, struct pulse **out, struct err *err);
 void pulse_detach(struct pulse *pulse); /* takes NULL */
 
 /* For the one writer, and for readers. */
-void pulse_beat(struct pulse *pulse, uint64_t answered);
+void pulse_beat(struct pulse *pulse);	/* a turn */
+void pulse_answer(struct pulse *pulse); /* one more request; at once, so that a death right after it is not one of a
+					 * front that never served */
 uint64_t pulse_turns(const struct pulse *pulse);
 uint64_t pulse_answered(const struct pulse *pulse);
 

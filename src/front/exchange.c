@@ -73,7 +73,7 @@ static struct api_json *events(struct exchange *exchange)
 {
 	if (!exchange->head_sent) {
 		exchange->head_sent = true;
-		metrics_request(&exchange->front->metrics, exchange->route, 200);
+		metrics_request(exchange->front, exchange->route, 200);
 		connection_begin(exchange->connection, 200, API_STREAM_TYPE, "Cache-Control: no-store\r\n");
 	}
 	api_json_reset(&exchange->front->scratch);

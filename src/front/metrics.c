@@ -19,13 +19,13 @@ static const char *const path_of[N_ROUTES] = {
 	[ROUTE_METRICS] = "/metrics",	       [ROUTE_OTHER] = "other",
 };
 
-void metrics_request(struct front_metrics *metrics, enum front_route route, int status)
+void metrics_request(struct front *front, enum front_route route, int status)
 {
 	unsigned i = 0;
 	while (codes[i] && codes[i] != status)
 		i++;
-	metrics->requests[route][i]++;
-	metrics->n_answered++;
+	front->metrics.requests[route][i]++;
+	pulse_answer(front->pulse);
 }
 
 void metrics_observe(struct metrics_histogram *histogram, uint64_t ns)

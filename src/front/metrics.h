@@ -31,14 +31,13 @@ struct metrics_histogram {
 
 struct front_metrics {
 	uint64_t requests[N_ROUTES][METRICS_CODES];
-	uint64_t n_answered;	/* all of them */
 	uint64_t stream_errors; /* answers that ended with an error event, after a 200 */
 	uint64_t clients_gone;	/* before their answer ended */
 	uint64_t queue_full;	/* requests refused because max_queue was reached */
 	struct metrics_histogram first_token, duration;
 };
 
-void metrics_request(struct front_metrics *metrics, enum front_route route, int status);
+void metrics_request(struct front *front, enum front_route route, int status);
 void metrics_observe(struct metrics_histogram *histogram, uint64_t ns);
 
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"

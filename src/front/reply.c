@@ -18,7 +18,7 @@ static void send_error(struct front *front, struct connection *connection, enum 
 	struct api_json *out = &front->scratch;
 	api_json_reset(out);
 	api_error_write(error, out);
-	metrics_request(&front->metrics, route, error->status);
+	metrics_request(front, route, error->status);
 	/* Without memory for the words, the status alone still says it. What a client that went away does not get,
 	 * `gone` reports; so the result is not looked at here nor below. */
 	connection_answer(connection, error->status, json_type, out->bytes, out->failed ? 0 : out->n, extra);
@@ -51,7 +51,7 @@ void reply(struct front *front, struct connection *connection, enum front_route 
 		reply_error(front, connection, route, &error);
 		return;
 	}
-	metrics_request(&front->metrics, route, status);
+	metrics_request(front, route, status);
 	connection_answer(connection, status, content_type ? content_type : json_type, body->bytes, body->n,
 			  retry(status));
 }

@@ -166,6 +166,16 @@ def test_nothing_outlives_the_parent(start, model, user):
     daemon.kill()
 
 
+def test_a_front_that_answered_and_is_killed_at_once_has_served(start, tiny):
+    """However often: it is no crash loop, whose starts would be ten seconds apart."""
+    daemon = start({"tiny": tiny})
+    for _ in range(8):
+        front = daemon.status()["front"]["pid"]
+        os.kill(front, signal.SIGKILL)
+        daemon.wait_for(lambda: daemon.health()[0] is not None, "answered by the next front", 5)
+    assert daemon.status()["front"]["restarts"] == 8
+
+
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("role", ["front", "loader", "worker"])
 def test_nothing_outlives_a_parent_that_dies_while_it_starts_others(start, tiny, role, user):

@@ -15,9 +15,11 @@ START_TEST(beats_are_seen_on_the_other_side)
 	ck_assert_int_eq(pulse_attach(fd, &front, NULL), 0);
 	ck_assert_uint_eq(pulse_turns(parent), 0);
 	for (uint64_t i = 1; i <= 3; i++) {
-		pulse_beat(front, 10 * i);
+		pulse_beat(front);
 		ck_assert_uint_eq(pulse_turns(parent), i);
-		ck_assert_uint_eq(pulse_answered(parent), 10 * i);
+		pulse_answer(front);
+		pulse_answer(front);
+		ck_assert_uint_eq(pulse_answered(parent), 2 * i);
 	}
 	ck_assert_int_ne(ftruncate(fd, 0), 0); /* else the next look would be the looker's SIGBUS */
 	close(fd);
