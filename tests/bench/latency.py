@@ -149,7 +149,8 @@ def table(rounds):
         for name, s in rows + list(r["polls_ms"].items()):
             print(f"{i:>5} {name:22} {s['n']:>6} {s['median']:>8.2f} {s['p99']:>8.2f} {s['max']:>8.2f}")
         print(
-            f"{i:>5} largest gap / median of the whole stream: {r['beside']['max'] / r['beside']['median']:.2f}   "
+            f"{i:>5} largest gap while the prompt runs / median of the whole stream: "
+            f"{r['during']['max'] / r['beside']['median']:.2f}   "
             f"first token of the prompt: alone {r['ttft_alone_s']:.2f} s, beside {r['ttft_beside_s']:.2f} s"
         )
 
