@@ -3,7 +3,7 @@
  *
  *      parent ── messages ──▶ front.c            orders, workers coming and going, drain
  *     clients ── front_connection ──▶ front_route.c ── api_request ──▶ front_exchange.c
- *                                                                          │  one front_call per prompt
+ *                                                                          │  one front_call per prompt and choice
  *     workers ◀──────── channels ──────── front_worker.c ◀── front_fleet.c ┘  (which worker of which model)
  *                           └── records ──▶ front_exchange.c ── api_answer, api_stream ──▶ client
  *

@@ -18,6 +18,7 @@ int api_answer_init(struct api_answer *answer, const struct api_request *request
 		.stream = request->stream,
 		.include_usage = request->include_usage,
 		.created = created,
+		.n_per_prompt = request->n_choices,
 	};
 	if (getrandom(name, sizeof name, 0) != sizeof name)
 		return -EIO;
@@ -51,7 +52,8 @@ void api_answer_write_usage(const struct api_answer *answer, struct api_json *ou
 {
 	uint64_t prompt = 0, generated = 0;
 	for (uint32_t i = 0; i < answer->n_choices; i++) {
-		prompt += answer->choices[i].prompt_tokens;
+		if (i % answer->n_per_prompt == 0) /* a prompt counts once, however many answers it gets */
+			prompt += answer->choices[i].prompt_tokens;
 		generated += answer->choices[i].generated_tokens;
 	}
 	api_json_format(out, "{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu}",

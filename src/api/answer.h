@@ -15,6 +15,7 @@ struct api_answer {
 	uint64_t created;	    /* Unix seconds */
 	struct api_choice *choices; /* [n_choices] one per call; owned */
 	uint32_t n_choices;
+	uint32_t n_per_prompt; /* choices that share a prompt, next to each other */
 };
 
 /* `created` is the time to say, Unix seconds. 0, -ENOMEM, or -EIO when the system has no random numbers for an id. */

@@ -189,6 +189,8 @@ static const struct api_field table[] = {
 	{"ignore_eos",            CP,  0,  read_bool, 0, 1, AT(ignore_eos), NULL},
 	{"forced_token_ids",      CP,  0,  api_read_forced_ids, 0, NO_UPPER, 0, NULL},
 
+	{"n",                     CP,  0,  read_u32, 1, API_CHOICES_MAX, AT(n_choices), NULL},
+	{"best_of",               P,   0,  read_u32, 1, API_CHOICES_MAX, AT(best_of), NULL},
 	{"seed",                  CP,  0,  read_seed, -0x1p63, 0x1p64, 0, NULL},
 	{"temperature",           CP,  0,  read_f32, 0, 2, AT(temperature), NULL},
 	{"top_p",                 CP,  0,  read_f32, 0, 1, AT(top_p), NULL},
@@ -216,8 +218,7 @@ static const struct api_field table[] = {
 	{"parallel_tool_calls",    CP, 0, read_ignored, 0, 0, 0, NULL}, /* there are no tools to call */
 
 	/* These would change it and can't be honoured yet; the values at the end ask for nothing. */
-	{"n",                     CP,  0, read_unsupported, 0, 0, 0, "1"},
-	{"best_of",               CP,  0, read_unsupported, 0, 0, 0, "1"},
+	{"best_of",               C,   0, read_unsupported, 0, 0, 0, "1"},
 	{"suffix",                CP,  0, read_unsupported, 0, 0, 0, "\"\""},
 	{"echo",                  C,   0, read_unsupported, 0, 0, 0, "false"},
 	{"tools",                 CA,  0, read_unsupported, 0, 0, 0, "[]"},
@@ -279,6 +280,7 @@ static void set_defaults(struct api_request *request)
 {
 	request->add_generation_prompt = true;
 	request->parse_special = true;
+	request->n_choices = 1;
 	request->max_tokens = request->max_completion_tokens = UINT32_MAX;
 	request->completion_logprobs = request->top_logprobs = UINT32_MAX;
 	request->temperature = request->top_p = request->repeat_penalty = 1;

@@ -43,6 +43,16 @@ static int settle_length(struct api_request *request, struct api_error *error)
 	return 0;
 }
 
+/* Drawing more answers than are shown, and choosing among them, is not done here. */
+static int settle_choices(struct api_request *request, struct api_error *error)
+{
+	if (request->best_of && request->best_of != request->n_choices)
+		return api_error_set(error, 400, "unsupported_field", "best_of",
+				     "'best_of' is not supported in this version unless it equals 'n' (%u)",
+				     request->n_choices);
+	return 0;
+}
+
 /* The rules between fields, once all of them are read. */
 static int settle(struct api_request *request, struct api_error *error)
 {
@@ -51,7 +61,7 @@ static int settle(struct api_request *request, struct api_error *error)
 	if (request->has_stream_options && !request->stream)
 		return api_error_set(error, 400, "invalid_value", "stream_options",
 				     "'stream_options' needs 'stream': true");
-	if (settle_logprobs(request, error) || settle_length(request, error))
+	if (settle_choices(request, error) || settle_logprobs(request, error) || settle_length(request, error))
 		return -1;
 	if (!request->has_seed && getrandom(&request->seed, sizeof request->seed, 0) != sizeof request->seed)
 		return api_error_set(error, 500, NULL, NULL, "the system has no random numbers");
@@ -80,10 +90,10 @@ void api_request_fini(struct api_request *request)
 
 uint32_t api_request_n_calls(const struct api_request *request)
 {
-	return request->n_prompts ? request->n_prompts : 1;
+	return (request->n_prompts ? request->n_prompts : 1) * request->n_choices;
 }
 
-static enum call_kind kind_of(const struct api_request *request, uint32_t index)
+static enum call_kind kind_of(const struct api_request *request, uint32_t prompt)
 {
 	switch (request->endpoint) {
 	case API_CHAT:
@@ -97,7 +107,7 @@ static enum call_kind kind_of(const struct api_request *request, uint32_t index)
 	case API_COMPLETION:
 		break;
 	}
-	return request->prompts[index].ids.list ? CALL_KIND_COMPLETE_IDS : CALL_KIND_COMPLETE;
+	return request->prompts[prompt].ids.list ? CALL_KIND_COMPLETE_IDS : CALL_KIND_COMPLETE;
 }
 
 static uint32_t flags_of(const struct api_request *request)
@@ -132,13 +142,13 @@ static uint64_t append_ids(const struct api_ids *ids, struct api_json *bytes)
 	return (uint64_t)ids->n * sizeof(uint32_t);
 }
 
-static uint64_t append_prompt(const struct api_request *request, uint32_t index, struct api_json *bytes)
+static uint64_t append_prompt(const struct api_request *request, uint32_t at, struct api_json *bytes)
 {
 	if (request->endpoint & (API_CHAT | API_TEMPLATE)) {
 		api_json_raw(bytes, request->messages.bytes, request->messages.n);
 		return request->messages.n;
 	}
-	const struct api_prompt *prompt = &request->prompts[index];
+	const struct api_prompt *prompt = &request->prompts[at];
 	if (prompt->ids.list)
 		return append_ids(&prompt->ids, bytes);
 	api_json_raw(bytes, prompt->text.bytes, prompt->text.n_bytes);
@@ -148,8 +158,9 @@ static uint64_t append_prompt(const struct api_request *request, uint32_t index,
 void api_request_call(const struct api_request *request, uint32_t index, struct call_begin *begin,
 		      struct api_json *bytes)
 {
+	uint32_t prompt = index / request->n_choices, choice = index % request->n_choices;
 	*begin = (struct call_begin){
-		.kind = kind_of(request, index),
+		.kind = kind_of(request, prompt),
 		.flags = flags_of(request),
 		.seed = request->seed,
 		.max_tokens = request->max_tokens,
@@ -164,10 +175,11 @@ void api_request_call(const struct api_request *request, uint32_t index, struct 
 		.top_k = request->top_k,
 		.n_stops = request->n_stops,
 	};
-	/* Equal prompts in one list are different samples, unless a seed asks for what separate requests would give. */
-	if (!request->has_seed)
-		begin->seed += index * 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio: no two near each other */
-	begin->prompt_bytes = append_prompt(request, index, bytes);
+	/* Equal prompts in one list are different samples, unless a seed asks for what separate requests would give:
+	 * then each prompt's first choice is the one that a request for it alone gets. The factor is 2^64 / golden
+	 * ratio: no two seeds lie near each other. */
+	begin->seed += (request->has_seed ? choice : index) * 0x9E3779B97F4A7C15u;
+	begin->prompt_bytes = append_prompt(request, prompt, bytes);
 	for (uint32_t i = 0; i < request->n_stops; i++) {
 		api_json_raw(bytes, request->stops[i].bytes, request->stops[i].n_bytes);
 		api_json_raw(bytes, "", 1);

@@ -24,7 +24,7 @@ enum api_endpoint {
 	API_TEMPLATE = 1u << 4, /* POST /apply-template */
 };
 
-enum { API_PROMPTS_MAX = 128 };
+enum { API_PROMPTS_MAX = 128, API_CHOICES_MAX = 16 };
 
 /* Views into the request's document. */
 struct api_text {
@@ -55,6 +55,7 @@ struct api_request {
 	bool logprobs;	     /* wanted ... */
 	uint32_t n_logprobs; /* ... with so many alternatives */
 	uint32_t max_tokens; /* UINT32_MAX: to the end of the context */
+	uint32_t n_choices;  /* of each prompt */
 	uint64_t seed;
 	bool has_seed; /* the client's, not ours */
 	float temperature, top_p, min_p, presence_penalty, frequency_penalty, repeat_penalty;
@@ -64,7 +65,7 @@ struct api_request {
 	struct api_ids forced;
 
 	/* As they were given; settled into the fields above once all fields are read. */
-	uint32_t completion_logprobs, top_logprobs, max_completion_tokens;
+	uint32_t completion_logprobs, top_logprobs, max_completion_tokens, best_of;
 	bool chat_logprobs, has_stream_options;
 };
 
@@ -73,7 +74,7 @@ int api_request_read(struct api_request *request, enum api_endpoint endpoint, co
 		     struct api_error *error);
 void api_request_fini(struct api_request *request);
 
-/* How many calls the request makes: one per prompt. */
+/* How many calls the request makes: one per prompt and choice, those of a prompt together. */
 uint32_t api_request_n_calls(const struct api_request *request);
 /* Call `index` of the request: its head, and the bytes that CALL_BYTES carry. Out of memory shows as bytes->failed. */
 void api_request_call(const struct api_request *request, uint32_t index, struct call_begin *begin,

@@ -221,14 +221,16 @@ static struct fleet_model *find_model(struct front *front, const struct api_text
 	return NULL;
 }
 
-/* May n more calls of this model be made now? `ready`: a worker that could take them, or NULL. */
-static int admit(struct front *front, const struct fleet_model *model, const struct front_worker *ready, uint32_t n,
-		 struct api_error *error)
+/* May the request's calls of this model be made now? `ready`: a worker that could take them, or NULL. */
+static int admit(struct front *front, const struct fleet_model *model, const struct front_worker *ready,
+		 const struct api_request *request, struct api_error *error)
 {
+	uint32_t n = api_request_n_calls(request), n_choices = request->n_choices;
 	uint32_t max = front->order.max_queue;
 	if (n > max)
-		return api_error_set(error, 400, "out_of_range", "prompt",
-				     "%u prompts in one request; max_queue allows %u", n, max);
+		return api_error_set(error, 400, "out_of_range", n_choices > 1 ? "n" : "prompt",
+				     "%u answers (%u for each prompt) in one request; max_queue allows %u", n,
+				     n_choices, max);
 	if (!ready)
 		return api_error_set(error, 503, "model_not_ready", NULL, "no worker of model '%s' is ready; try again",
 				     model->name);
@@ -289,7 +291,7 @@ int exchange_start(struct front *front, struct connection *connection, enum fron
 {
 	struct fleet_model *model = find_model(front, &request->model, error);
 	struct front_worker *ready = model ? fleet_choose(&front->fleet, model, 0) : NULL;
-	if (!model || admit(front, model, ready, api_request_n_calls(request), error))
+	if (!model || admit(front, model, ready, request, error))
 		return -1;
 	struct exchange *exchange = exchange_new(front, request, model);
 	if (!exchange)

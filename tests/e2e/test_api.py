@@ -130,6 +130,30 @@ def test_a_seed_repeats_and_seeds_differ(http):
     assert len({draw(seed) for seed in range(4)}) > 1
 
 
+def test_several_choices(http):
+    """Choice 0 is the answer that n = 1 gives, the others differ; a prompt counts once."""
+    body = {"prompt": PROMPT, "max_tokens": 24, "temperature": 1.5, "seed": 7}
+    one = http.post("/v1/completions", body).ok()
+    answer = http.post("/v1/completions", {**body, "n": 4, "best_of": 4}).ok()
+    texts = [choice["text"] for choice in answer["choices"]]
+    assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2, 3]
+    assert texts[0] == one["choices"][0]["text"] and len(set(texts)) == 4
+    assert answer["usage"]["prompt_tokens"] == one["usage"]["prompt_tokens"]
+    assert answer["usage"]["completion_tokens"] > 2 * 24
+    again = http.post("/v1/completions", {**body, "prompt": ["1, 2, 3,", PROMPT], "n": 4}).ok()
+    assert [choice["text"] for choice in again["choices"][4:]] == texts
+
+
+def test_several_choices_of_a_streamed_chat(http):
+    body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 12, "temperature": 1.2, "seed": 3, "n": 3}
+    whole = [choice["message"]["content"] for choice in http.post("/v1/chat/completions", body).ok()["choices"]]
+    streamed = ["", "", ""]
+    for event in http.stream("/v1/chat/completions", body):
+        choice = event["choices"][0]
+        streamed[choice["index"]] += choice["delta"].get("content", "")
+    assert streamed == whole and len(set(whole)) > 1
+
+
 def test_an_answer_does_not_depend_on_the_batch(http):
     """Batch invariance: alone and among others of other lengths, the same bytes."""
     bodies = [
@@ -186,7 +210,8 @@ WRONG = [
     ({"prompt": PROMPT, "logprobs": 21}, "logprobs"),
     ({"prompt": PROMPT, "stop": ["x"] * 17}, "stop"),
     ({"prompt": PROMPT, "stop": [""]}, "stop"),
-    ({"prompt": PROMPT, "n": 2}, "n"),
+    ({"prompt": PROMPT, "n": 17}, "n"),
+    ({"prompt": PROMPT, "n": 2, "best_of": 3}, "best_of"),
     ({"prompt": PROMPT, "seed": "a"}, "seed"),
     ({"prompt": [2**31]}, None),
     ({"prompt": [-1]}, "prompt"),

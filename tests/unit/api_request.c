@@ -69,6 +69,7 @@ static const struct verdict {
 	{API_TOKENIZE, "parse_special", "-----------+++"},
 	{API_COMPLETION, "user", "++++++++++++++"},
 	{API_COMPLETION, "n", "--+----------+"},
+	{API_CHAT, "n", "--+----------+"},
 	{API_COMPLETION, "best_of", "--+----------+"},
 	{API_COMPLETION, "suffix", "-------------+"},
 	{API_CHAT, "tools", "---------+---+"},
@@ -136,7 +137,13 @@ static const struct body_case {
 	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":\"auto\"}", NULL},
 	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":\"required\"}",
 	 "tool_choice"},
-	{API_COMPLETION, "{\"prompt\":\"x\",\"n\":2}", "n"},
+	/* choices */
+	{API_COMPLETION, "{\"prompt\":\"x\",\"n\":16}", NULL},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"n\":17}", "n"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"n\":2,\"best_of\":2}", NULL},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"n\":2,\"best_of\":3}", "best_of"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"best_of\":2}", "best_of"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"n\":2,\"best_of\":1}", "best_of"},
 	/* prompts */
 	{API_COMPLETION, "{}", "prompt"},
 	{API_COMPLETION, "{\"prompt\":null}", "prompt"},
@@ -387,6 +394,40 @@ START_TEST(defaults_are_openais)
 }
 END_TEST
 
+/* The first choice of each prompt is what a request for it alone gets; no two choices draw alike. */
+START_TEST(choices_draw_with_seeds_of_their_own)
+{
+	static const char seeded[] = "{\"prompt\":[\"a\",\"b\"],\"n\":3,\"seed\":9}";
+	struct call_begin begin[6];
+	struct api_json bytes;
+	for (uint32_t i = 0; i < 6; i++) {
+		call_of(API_COMPLETION, seeded, i, &begin[i], &bytes);
+		ck_assert_uint_eq(bytes.n, 1);
+		ck_assert_int_eq(bytes.bytes[0], i < 3 ? 'a' : 'b');
+		api_json_fini(&bytes);
+	}
+	ck_assert_uint_eq(begin[0].seed, 9);
+	for (uint32_t i = 0; i < 3; i++)
+		ck_assert_uint_eq(begin[i].seed, begin[i + 3].seed);
+	ck_assert_uint_ne(begin[0].seed, begin[1].seed);
+	ck_assert_uint_ne(begin[1].seed, begin[2].seed);
+	ck_assert_uint_ne(begin[0].seed, begin[2].seed);
+	struct api_request request;
+	struct api_error error;
+	ck_assert_int_eq(
+		read_text(API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"n\":3}", &request, &error),
+		0);
+	ck_assert_uint_eq(api_request_n_calls(&request), 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct api_json none = {0};
+		api_request_call(&request, i, &begin[i], &none);
+		api_json_fini(&none);
+	}
+	ck_assert(begin[0].seed != begin[1].seed && begin[1].seed != begin[2].seed);
+	api_request_fini(&request);
+}
+END_TEST
+
 START_TEST(messages_reach_the_template)
 {
 	struct call_begin begin;
@@ -421,6 +462,7 @@ int main(void)
 	tcase_add_test(tests, many_keys_and_prompts_are_bounded);
 	tcase_add_test(tests, a_completion_becomes_a_call);
 	tcase_add_test(tests, defaults_are_openais);
+	tcase_add_test(tests, choices_draw_with_seeds_of_their_own);
 	tcase_add_test(tests, messages_reach_the_template);
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);

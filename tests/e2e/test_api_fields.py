@@ -1,0 +1,146 @@
+"""Every field of OpenAI's chat completions and completions: honoured, harmless, or refused by name; and every numeric one
+against the values that break servers. One kept-alive connection takes it all: whoever is refused has lost nothing."""
+
+import http.client
+import json
+import socket
+
+import pytest
+
+import weightd
+
+CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_completion_tokens": 1}
+COMPLETION = {"prompt": "Hi", "max_tokens": 1}
+PATHS = {"chat": ("/v1/chat/completions", CHAT), "completions": ("/v1/completions", COMPLETION)}
+
+# name: (least, most, whether only integers count); where it exists is in ENDPOINTS
+NUMBERS = {
+    "n": (1, 16, True),
+    "best_of": (1, 16, True),
+    "max_tokens": (0, 2**31 - 1, True),
+    "max_completion_tokens": (0, 2**31 - 1, True),
+    "top_logprobs": (0, 20, True),
+    "logprobs": (0, 20, True),
+    "seed": (-(2**63), 2**64 - 1, True),
+    "top_k": (0, 2**31 - 1, True),
+    "temperature": (0, 2, False),
+    "top_p": (0, 1, False),
+    "min_p": (0, 1, False),
+    "presence_penalty": (-2, 2, False),
+    "frequency_penalty": (-2, 2, False),
+    "repeat_penalty": (0.1, 10, False),
+}
+ONLY = {"best_of": "completions", "logprobs": "completions", "top_logprobs": "chat", "max_completion_tokens": "chat"}
+NEEDS = {"top_logprobs": {"logprobs": True}}
+HOSTILE = ["-1", "-0.5", "0.5", "1.5", "21", "2147483648", "-2147483649", "9223372036854775808", "18446744073709551616",
+           "-9223372036854775809", "1e308", "-1e308", "5e-324", '"1"', "[]", "[1]", "{}", "true", "false"]
+NOT_JSON = ["NaN", "Infinity", "-Infinity", "nan", "1e999", "-1e999", "0x10", "01", "+1", ".5", "1.", "--1", "1_000"]
+
+# Documented for the endpoint; what each value gives: None: accepted, else the 400's code
+FIELDS = [
+    ("both", "user", '"someone"', None),
+    ("chat", "safety_identifier", '"someone"', None),
+    ("chat", "metadata", '{"a": "b"}', None),
+    ("chat", "store", "true", None),
+    ("chat", "store", "false", None),
+    ("chat", "service_tier", '"auto"', None),
+    ("chat", "prompt_cache_key", '"k"', None),
+    ("chat", "prompt_cache_retention", '"24h"', None),
+    ("chat", "parallel_tool_calls", "false", None),
+    ("chat", "modalities", '["text"]', None),
+    ("chat", "modalities", '["text", "audio"]', "unsupported_field"),
+    ("chat", "audio", '{"voice": "x", "format": "wav"}', "unsupported_field"),
+    ("chat", "prediction", '{"type": "content", "content": "x"}', "unsupported_field"),
+    ("chat", "reasoning_effort", '"high"', "unsupported_field"),
+    ("chat", "verbosity", '"low"', "unsupported_field"),
+    ("chat", "web_search_options", "{}", "unsupported_field"),
+    ("chat", "functions", '[{"name": "f"}]', "unsupported_field"),
+    ("chat", "function_call", '{"name": "f"}', "unsupported_field"),
+    ("chat", "stop", '["a", "b"]', None),
+    ("chat", "stream_options", '{"include_usage": true}', "invalid_value"),
+    ("completions", "echo", "true", None),
+    ("completions", "suffix", '"x"', "unsupported_field"),
+    ("completions", "suffix", '""', None),
+    ("completions", "stop", '"a"', None),
+    ("completions", "messages", "[]", "unknown_field"),
+    ("chat", "prompt", '"x"', "unknown_field"),
+    ("both", "temprature", "1", "unknown_field"),
+]
+
+
+@pytest.fixture(scope="module")
+def tiny_daemon(tiny):
+    running = weightd.Daemon({"tiny": tiny})
+    try:
+        running.wait_ready()
+        yield running
+    except BaseException:
+        running.kill()
+        raise
+    running.stop()
+
+
+class KeptAlive(http.client.HTTPConnection):
+    """Raises if the server closes: one connection for all requests of a test."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=60)
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(60)
+        self.sock.connect(str(path))
+        self.auto_open = 0
+
+    def post(self, path, body):
+        self.request("POST", path, body, {"Content-Type": "application/json"})
+        answer = self.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
+def with_field(body, name, text):
+    """JSON with one member written as given, which json.dumps could not write."""
+    members = {key: json.dumps(value) for key, value in body.items()} | {name: text}
+    return "{" + ",".join(f'"{key}":{value}' for key, value in members.items()) + "}"
+
+
+def is_good(text, least, most, integers):
+    value = json.loads(text)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return least <= value <= most and (isinstance(value, int) or not integers)
+
+
+@pytest.mark.parametrize(
+    "endpoint, name", [(endpoint, name) for name in NUMBERS for endpoint in PATHS if ONLY.get(name, endpoint) == endpoint]
+)
+def test_numbers(tiny_daemon, endpoint, name):
+    path, body = PATHS[endpoint]
+    least, most, integers = NUMBERS[name]
+    lengths = {"max_tokens", "max_completion_tokens"} if name == "max_tokens" else {name}
+    body = {key: value for key, value in {**body, **NEEDS.get(name, {})}.items() if key not in lengths}
+    client = KeptAlive(tiny_daemon.socket)
+    for text in [*HOSTILE, json.dumps(least), json.dumps(most)]:
+        good = is_good(text, least, most, integers) and not (name == "best_of" and json.loads(text) != 1)
+        if good and name.startswith("max_") and json.loads(text) > 100:
+            continue  # good, and long
+        status, answer = client.post(path, with_field(body, name, text))
+        assert status == (200 if good else 400), (text, answer)
+        assert good or answer["error"]["param"] == name, (text, answer)
+    for text in NOT_JSON:
+        status, answer = client.post(path, with_field(body, name, text))
+        assert status == 400 and answer["error"]["code"] == "invalid_json", (text, answer)
+    assert client.post(path, json.dumps(body))[0] == 200
+    client.close()
+
+
+def test_fields(tiny_daemon):
+    client = KeptAlive(tiny_daemon.socket)
+    for where, name, text, code in FIELDS:
+        for endpoint in PATHS if where == "both" else [where]:
+            path, body = PATHS[endpoint]
+            status, answer = client.post(path, with_field(body, name, text))
+            if code is None:
+                assert status == 200, (endpoint, name, text, answer)
+            else:
+                assert status == 400 and answer["error"]["code"] == code, (endpoint, name, text, answer)
+                assert answer["error"]["param"] == name
+    client.close()
