@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,14 +38,14 @@ __attribute__((format(printf, 5, 6))) static int refuse_key(const struct gguf *g
 static int find_family(const struct gguf *gguf, const struct family **out, struct err *err)
 {
 	struct gguf_string name;
-	char quoted[GGUF_QUOTE_BYTES];
+	char quoted[GGUF_QUOTE_BYTES], names[64];
 	int rc = gguf_get_string(gguf, "general.architecture", &name, err);
 	if (rc)
 		return rc == -ENOENT ? -EINVAL : rc;
 	*out = family_find(name.bytes, name.n_bytes);
 	if (!*out)
-		return refuse_key(gguf, "general.architecture", -ENOTSUP, err, "'%s' is not supported (llama is)",
-				  gguf_quote(&name, quoted));
+		return refuse_key(gguf, "general.architecture", -ENOTSUP, err, "'%s' is not supported (these are: %s)",
+				  gguf_quote(&name, quoted), family_names(names));
 	return 0;
 }
 
@@ -72,7 +73,7 @@ static int read_f32(const struct gguf *gguf, const struct family *family, const 
 /* Everything but the vocabulary, which the tokenizer's list gives. Defaults are those of the GGUF specification. */
 static int read_config(const struct gguf *gguf, const struct family *family, struct image_config *out, struct err *err)
 {
-	struct image_config c = {.family = family->id, .rope_base = 10000};
+	struct image_config c = {.family = family->id, .rope_base = 10000, .embedding_scale = 1};
 	uint32_t value_length;
 	int rc = read_u32(gguf, family, "block_count", &c.n_layers, err);
 	if (rc == 0)
@@ -104,9 +105,13 @@ static int read_config(const struct gguf *gguf, const struct family *family, str
 		rc = read_f32(gguf, family, "rope.freq_base", &c.rope_base, err);
 	if (rc == 0)
 		rc = read_f32(gguf, family, "attention.layer_norm_rms_epsilon", &c.norm_eps, err);
-	if (rc == 0)
-		*out = c;
-	return rc;
+	if (rc)
+		return rc;
+	c.activation = family->activation;
+	c.rope_pairing = family->rope_in_pairs ? IMAGE_ROPE_PAIRS : IMAGE_ROPE_HALVES;
+	c.attention_scale = 1 / sqrtf((float)c.head_dim);
+	*out = c;
+	return 0;
 }
 
 static int check_config(const struct gguf *gguf, const struct model_plan *plan, struct err *err)
@@ -114,7 +119,7 @@ static int check_config(const struct gguf *gguf, const struct model_plan *plan, 
 	const char *suffix = "";
 	char key[KEY_BYTES];
 	struct err what;
-	int rc = plan->family->check(&plan->config, &suffix, &what);
+	int rc = family_check(&plan->config, &suffix, &what);
 	return rc ? refuse_key(gguf, key_of(plan->family, suffix, key), rc, err, "%.180s", what.text) : 0;
 }
 
@@ -268,7 +273,7 @@ static int plan_tensor(const struct gguf *gguf, const struct family_tensor *expe
 /* Each expected tensor is found once under its own name, so equal numbers mean that none is left over. */
 static int plan_tensors(const struct gguf *gguf, struct model_plan *plan, struct err *err)
 {
-	uint32_t n = plan->family->n_tensors(&plan->config);
+	uint32_t n = family_n_tensors(&plan->config);
 	if (gguf->n_tensors == 0)
 		return err_set(err, -EINVAL, "offset 8: header, tensor count: 0");
 	plan->tensors = calloc(gguf->n_tensors, sizeof *plan->tensors);
@@ -277,7 +282,7 @@ static int plan_tensors(const struct gguf *gguf, struct model_plan *plan, struct
 	plan->n_tensors = (uint32_t)gguf->n_tensors; /* at most GGUF_MAX_TENSORS */
 	for (uint32_t i = 0; i < n; i++) {
 		struct family_tensor expected;
-		plan->family->tensor(&plan->config, i, &expected);
+		family_tensor(&plan->config, i, &expected);
 		int rc = plan_tensor(gguf, &expected, plan, err);
 		if (rc)
 			return rc;

@@ -1,6 +1,10 @@
 /* Model families: which tensors a model of a family has, how they are called in a GGUF file, what shapes its
  * hyperparameters give them, and which hyperparameters this program computes with. The loader plans an image by it, and
- * image_check holds every image to it. The arithmetic of a family is in forward.c. */
+ * image_check holds every image to it.
+ *
+ * A family is a table, and there is no arithmetic of a family: forward.c runs the steps that a model has tensors or
+ * hyperparameters for, whoever's they are. Adding a family that combines known steps is adding a file with its table.
+ */
 #ifndef WEIGHTD_ENGINE_FAMILY_H
 #define WEIGHTD_ENGINE_FAMILY_H
 
@@ -27,19 +31,40 @@ struct family_tensor {
 	const char *pattern; /* its name in a GGUF file, "blk.%.attn_q.weight": '%' stands for the layer. Static. */
 };
 
+/* Lengths that tensors have, as the hyperparameters give them. */
+enum family_extent {
+	FAMILY_ONE,
+	FAMILY_DIM,
+	FAMILY_VOCAB,
+	FAMILY_QUERY,	  /* n_heads * head_dim */
+	FAMILY_KEY_VALUE, /* n_kv_heads * head_dim */
+	FAMILY_HEAD,	  /* head_dim */
+	FAMILY_FFN,
+	FAMILY_ROPE, /* rope_dim / 2 */
+};
+
+struct family_shape {
+	enum image_role role;
+	const char *pattern;
+	enum family_extent rows, cols; /* rows FAMILY_ONE: a vector */
+};
+
 struct family {
 	enum image_family id;
-	const char *name; /* as general.architecture spells it */
+	const char *name;		  /* as general.architecture spells it */
+	const struct family_shape *layer; /* [n_of_layer]: what each layer has */
+	uint32_t n_of_layer;
 
-	/* 0, or -EINVAL for hyperparameters outside the bounds; *key is then the GGUF key at fault without the
-	 * architecture ("block_count", static) and `err` says what was found and what is allowed. */
-	int (*check)(const struct image_config *config, const char **key, struct err *err);
-
-	/* For a checked config: the number of tensors, at most FAMILY_MAX_TENSORS; the one with an index below that;
-	 * and the index of a role in a layer, -1 where the model has none. */
-	uint32_t (*n_tensors)(const struct image_config *config);
-	void (*tensor)(const struct image_config *config, uint32_t index, struct family_tensor *out);
-	int (*find)(const struct image_config *config, uint32_t role, uint32_t layer);
+	/* Hyperparameters that may have other values than 0 (or 1, for a scale) only where the family has a use for
+	 * them. */
+	enum image_activation activation;
+	bool rope_in_pairs; /* its GGUF files rotate pairs; the others halves, as Hugging Face files always do */
+	bool scales_embedding;
+	bool may_have_window;
+	bool alternates_window; /* window_period and window_rope_base */
+	/* What the weights of RMS norms lack in Hugging Face files: Gemma's are stored as w of (1 + w). GGUF files
+	 * have it added. */
+	float norm_offset;
 };
 
 extern const struct family family_llama;
@@ -47,6 +72,19 @@ extern const struct family family_llama;
 /* NULL: no such family. */
 const struct family *family_get(uint32_t id);
 const struct family *family_find(const char *name, size_t name_bytes);
+/* "llama, qwen2 or …": the families there are, for messages. Returns `out`. */
+const char *family_names(char out[64]);
+
+/* 0, or -EINVAL for hyperparameters outside the bounds or of another family; *key is then the GGUF key at fault without
+ * the architecture ("block_count", static) and `err` says what was found and what is allowed. config->family is one of
+ * ours. */
+int family_check(const struct image_config *config, const char **key, struct err *err);
+
+/* For a checked config: the number of tensors, at most FAMILY_MAX_TENSORS; the one with an index below that; and the
+ * index of a role in a layer, -1 where the model has none. */
+uint32_t family_n_tensors(const struct image_config *config);
+void family_tensor(const struct image_config *config, uint32_t index, struct family_tensor *out);
+int family_tensor_index(const struct image_config *config, uint32_t role, uint32_t layer);
 
 /* The pattern with its layer filled in. Returns `out`. */
 const char *family_tensor_name(const struct family_tensor *tensor, char out[FAMILY_NAME_BYTES]);

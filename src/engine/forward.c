@@ -355,7 +355,6 @@ static void attend(struct forward *f, unsigned thread, uint32_t layer)
 	uint32_t group = c->n_heads / c->n_kv_heads, begin, end;
 	const uint16_t **k = (void *)(f->pass->thread_scratch + thread * f->pass->thread_bytes + f->pass->gemm_bytes);
 	const uint16_t **v = k + kv_pages_for(f->setup.max_context);
-	float scale = 1.0f / sqrtf((float)c->head_dim);
 	share(f, f->pass->batch.n_rows * c->n_kv_heads, thread, &begin, &end);
 	for (uint32_t item = begin; item < end; item++) {
 		uint32_t row = item / c->n_kv_heads, head = item % c->n_kv_heads;
@@ -377,7 +376,7 @@ static void attend(struct forward *f, unsigned thread, uint32_t layer)
 			.n_q = group,
 			.head_dim = c->head_dim,
 			.n_tokens = r->position + 1,
-			.scale = scale,
+			.scale = c->attention_scale,
 		};
 		f->setup.kernels->attention(&a);
 	}

@@ -67,8 +67,7 @@ int image_plan(const struct image_config *config, struct image_tensor *tensors, 
 
 struct check {
 	const char *base;
-	struct image_header header; /* a copy */
-	const struct family *family;
+	struct image_header header;		       /* a copy */
 	uint64_t at;				       /* end of the parts seen so far */
 	uint64_t seen[(FAMILY_MAX_TENSORS + 63) / 64]; /* bit per tensor of the family */
 	struct err *err;
@@ -98,18 +97,18 @@ static int check_header(struct check *c, uint64_t bytes)
 	if (header->image_bytes > bytes || header->image_bytes > INT64_MAX)
 		return err_set(c->err, -EINVAL, "image: image_bytes %" PRIu64 ", but there are %" PRIu64,
 			       header->image_bytes, bytes);
-	c->family = family_get(header->config.family);
-	if (!c->family)
+	if (!family_get(header->config.family))
 		return err_set(c->err, -EINVAL, "image: family %u is unknown", header->config.family);
 	if (header->config.tied_head > 1)
 		return err_set(c->err, -EINVAL, "image: tied_head %u is neither 0 nor 1", header->config.tied_head);
-	if (header->config.pad[0] | header->config.pad[1] | header->config.pad[2])
-		return err_set(c->err, -EINVAL, "image: the unused fields of the config are not zero");
+	for (size_t i = 0; i < sizeof header->config.pad / sizeof *header->config.pad; i++)
+		if (header->config.pad[i])
+			return err_set(c->err, -EINVAL, "image: the unused fields of the config are not zero");
 	struct err what;
 	const char *key = "";
-	if (c->family->check(&header->config, &key, &what))
+	if (family_check(&header->config, &key, &what))
 		return err_set(c->err, -EINVAL, "image: %s: %.200s", key, what.text);
-	uint32_t n = c->family->n_tensors(&header->config);
+	uint32_t n = family_n_tensors(&header->config);
 	if (header->n_tensors != n)
 		return err_set(c->err, -EINVAL, "image: n_tensors %u, a model of this shape has %u", header->n_tensors,
 			       n);
@@ -119,7 +118,7 @@ static int check_header(struct check *c, uint64_t bytes)
 /* Role, layer and shape as the family says, and none of them twice: with the right number, none is missing. */
 static int check_tensor(struct check *c, uint32_t i, const struct image_tensor *tensor)
 {
-	int index = c->family->find(&c->header.config, tensor->role, tensor->layer);
+	int index = family_tensor_index(&c->header.config, tensor->role, tensor->layer);
 	if (index < 0)
 		return err_set(c->err, -EINVAL, "image: tensor %u: role %u in layer %u has no place in this model", i,
 			       tensor->role, tensor->layer);
@@ -128,7 +127,7 @@ static int check_tensor(struct check *c, uint32_t i, const struct image_tensor *
 			       tensor->layer);
 	c->seen[index / 64] |= (uint64_t)1 << index % 64;
 	struct family_tensor expected;
-	c->family->tensor(&c->header.config, (uint32_t)index, &expected);
+	family_tensor(&c->header.config, (uint32_t)index, &expected);
 	if (tensor->vector != expected.vector || tensor->rows != expected.rows || tensor->cols != expected.cols)
 		return err_set(c->err, -EINVAL, "image: tensor %u: shape [%u][%u], expected [%u][%u]", i, tensor->rows,
 			       tensor->cols, expected.rows, expected.cols);

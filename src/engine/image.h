@@ -14,11 +14,38 @@
 #include "src/kernel/pack.h"
 
 #define IMAGE_MAGIC 0x31474d4944544857ull /* "WHTDIMG1" */
-enum { IMAGE_VERSION = 1, IMAGE_ALIGN = 64 };
+enum { IMAGE_VERSION = 2, IMAGE_ALIGN = 64 };
 
-enum image_family { IMAGE_FAMILY_LLAMA = 1 };
+/* All enums here are written to segments: never renumber. */
+enum image_family {
+	IMAGE_FAMILY_LLAMA = 1,
+	IMAGE_FAMILY_QWEN2 = 2,
+	IMAGE_FAMILY_QWEN3 = 3,
+	IMAGE_FAMILY_GEMMA3 = 4,
+};
 
-/* Hyperparameters, checked by the family before they are written here. */
+enum image_activation {
+	IMAGE_SILU = 0,
+	IMAGE_GELU_TANH = 1,
+};
+
+/* Which values of a head are rotated together. */
+enum image_rope_pairing {
+	IMAGE_ROPE_PAIRS = 0,  /* (2i, 2i + 1): llama in GGUF files */
+	IMAGE_ROPE_HALVES = 1, /* (i, i + rope_dim / 2): all others, and llama in Hugging Face files */
+};
+
+/* What is done to rotary frequencies for contexts beyond those of the training (src/engine/rope.h). */
+enum image_rope_scaling {
+	IMAGE_ROPE_UNSCALED = 0,
+	IMAGE_ROPE_LINEAR = 1,	/* factor */
+	IMAGE_ROPE_YARN = 2,	/* factor, original_context, low, high, magnitude */
+	IMAGE_ROPE_LLAMA3 = 3,	/* factor, original_context, low, high */
+	IMAGE_ROPE_DIVISORS = 4 /* the vector IMAGE_ROPE_FREQS: what each frequency is divided by */
+};
+
+/* Hyperparameters, checked by the family (family_check) before they are written here. What a model has no use for is 0.
+ */
 struct image_config {
 	uint32_t family; /* enum image_family */
 	uint32_t n_layers;
@@ -32,24 +59,44 @@ struct image_config {
 	uint32_t rope_dim;
 	float rope_base;
 	float norm_eps;
-	uint32_t tied_head; /* 1: the head is the embedding matrix */
-	uint32_t pad[3];
+	uint32_t tied_head;	   /* 1: the head is the embedding matrix */
+	uint32_t activation;	   /* enum image_activation: of the gate */
+	float embedding_scale;	   /* embeddings are multiplied by it */
+	float attention_scale;	   /* so are the products of queries and keys; mostly 1 / sqrt(head_dim) */
+	uint32_t window;	   /* positions that a layer attends, its own included; 0: all */
+	uint32_t window_period;	   /* every n-th layer attends all positions in spite of the window; 0: none does */
+	float window_rope_base;	   /* rotary base of the layers with a window, unscaled; 0: as in the others */
+	uint32_t rope_pairing;	   /* enum image_rope_pairing */
+	uint32_t rope_scaling;	   /* enum image_rope_scaling, which says which of the rest are used */
+	float rope_factor;	   /* positions are this much closer to each other than in the training */
+	uint32_t rope_original;	   /* positions of the training before it was extended */
+	float rope_low, rope_high; /* turns within rope_original: below low a frequency is scaled, above high kept */
+	float rope_magnitude;	   /* cosines and sines are multiplied by it */
+	uint32_t pad[6];
 };
-static_assert(sizeof(struct image_config) == 64, "image_config is part of the segment layout");
+static_assert(sizeof(struct image_config) == 128, "image_config is part of the segment layout");
 
-enum image_role {			/* written to segments: never renumber */
-		  IMAGE_TOKEN_EMBD = 1, /* matrix [vocab][dim] */
-		  IMAGE_OUTPUT_NORM,	/* vector [dim] */
-		  IMAGE_OUTPUT,		/* matrix [vocab][dim], absent when tied */
-		  IMAGE_ATTN_NORM,	/* vector [dim], per layer, as all below */
-		  IMAGE_ATTN_Q,		/* matrix [n_heads * head_dim][dim] */
-		  IMAGE_ATTN_K,		/* matrix [n_kv_heads * head_dim][dim] */
-		  IMAGE_ATTN_V,		/* matrix [n_kv_heads * head_dim][dim] */
-		  IMAGE_ATTN_OUTPUT,	/* matrix [dim][n_heads * head_dim] */
-		  IMAGE_FFN_NORM,	/* vector [dim] */
-		  IMAGE_FFN_GATE,	/* matrix [ffn_dim][dim] */
-		  IMAGE_FFN_UP,		/* matrix [ffn_dim][dim] */
-		  IMAGE_FFN_DOWN,	/* matrix [dim][ffn_dim] */
+enum image_role {
+	IMAGE_TOKEN_EMBD = 1, /* matrix [vocab][dim] */
+	IMAGE_OUTPUT_NORM,    /* vector [dim] */
+	IMAGE_OUTPUT,	      /* matrix [vocab][dim], absent when tied */
+	IMAGE_ATTN_NORM,      /* vector [dim], per layer, as all below */
+	IMAGE_ATTN_Q,	      /* matrix [n_heads * head_dim][dim] */
+	IMAGE_ATTN_K,	      /* matrix [n_kv_heads * head_dim][dim] */
+	IMAGE_ATTN_V,	      /* matrix [n_kv_heads * head_dim][dim] */
+	IMAGE_ATTN_OUTPUT,    /* matrix [dim][n_heads * head_dim] */
+	IMAGE_FFN_NORM,	      /* vector [dim] */
+	IMAGE_FFN_GATE,	      /* matrix [ffn_dim][dim] */
+	IMAGE_FFN_UP,	      /* matrix [ffn_dim][dim] */
+	IMAGE_FFN_DOWN,	      /* matrix [dim][ffn_dim] */
+	IMAGE_ATTN_Q_BIAS,    /* vector [n_heads * head_dim] */
+	IMAGE_ATTN_K_BIAS,    /* vector [n_kv_heads * head_dim] */
+	IMAGE_ATTN_V_BIAS,    /* vector [n_kv_heads * head_dim] */
+	IMAGE_ATTN_Q_NORM,    /* vector [head_dim], over each query head */
+	IMAGE_ATTN_K_NORM,    /* vector [head_dim], over each key head */
+	IMAGE_ATTN_POST_NORM, /* vector [dim], over attention's output before it is added */
+	IMAGE_FFN_POST_NORM,  /* vector [dim] */
+	IMAGE_ROPE_FREQS,     /* vector [rope_dim / 2], the model's own; with IMAGE_ROPE_DIVISORS */
 };
 
 struct image_tensor {
@@ -74,7 +121,7 @@ struct image_header {
 	uint64_t template_offset, template_bytes; /* Jinja source, not terminated; 0 bytes: the model has none */
 	struct image_config config;
 };
-static_assert(sizeof(struct image_header) == 128, "image_header is part of the segment layout");
+static_assert(sizeof(struct image_header) == 192, "image_header is part of the segment layout");
 
 /* Lays out `tensors` [n] (role, layer, kind, vector, rows, cols set by the caller): fills offset and bytes of each, in
  * the given order, and the header. Returns 0, -EOVERFLOW. */

@@ -1,6 +1,7 @@
 #include "src/engine/model.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 /* Where a role's pointer belongs: exactly one of the two is set. */
@@ -19,6 +20,8 @@ static struct slot find_slot(struct model *model, uint32_t role, uint32_t layer)
 		return (struct slot){.matrix = &model->head};
 	case IMAGE_OUTPUT_NORM:
 		return (struct slot){.vector = &model->output_norm};
+	case IMAGE_ROPE_FREQS:
+		return (struct slot){.vector = &model->rope_divisors};
 	case IMAGE_ATTN_NORM:
 		return (struct slot){.vector = &l->attn_norm};
 	case IMAGE_ATTN_Q:
@@ -37,9 +40,29 @@ static struct slot find_slot(struct model *model, uint32_t role, uint32_t layer)
 		return (struct slot){.matrix = &l->ffn_up};
 	case IMAGE_FFN_DOWN:
 		return (struct slot){.matrix = &l->ffn_down};
+	case IMAGE_ATTN_Q_BIAS:
+		return (struct slot){.vector = &l->attn_q_bias};
+	case IMAGE_ATTN_K_BIAS:
+		return (struct slot){.vector = &l->attn_k_bias};
+	case IMAGE_ATTN_V_BIAS:
+		return (struct slot){.vector = &l->attn_v_bias};
+	case IMAGE_ATTN_Q_NORM:
+		return (struct slot){.vector = &l->attn_q_norm};
+	case IMAGE_ATTN_K_NORM:
+		return (struct slot){.vector = &l->attn_k_norm};
+	case IMAGE_ATTN_POST_NORM:
+		return (struct slot){.vector = &l->attn_post_norm};
+	case IMAGE_FFN_POST_NORM:
+		return (struct slot){.vector = &l->ffn_post_norm};
 	default:
 		return (struct slot){0};
 	}
+}
+
+static uint32_t layer_window(const struct image_config *config, uint32_t layer)
+{
+	bool everywhere = config->window_period && (layer + 1) % config->window_period == 0;
+	return everywhere ? 0 : config->window;
 }
 
 int model_open(const void *image, uint64_t bytes, struct model *out, struct err *err)
@@ -69,6 +92,8 @@ int model_open(const void *image, uint64_t bytes, struct model *out, struct err 
 		else if (slot.vector)
 			*slot.vector = data;
 	}
+	for (uint32_t i = 0; i < model.config.n_layers; i++)
+		model.layers[i].window = layer_window(&model.config, i);
 	if (model.config.tied_head)
 		model.head = model.token_embd;
 	*out = model;

@@ -6,16 +6,25 @@
 #include "src/engine/image.h"
 #include "src/kernel/pack.h"
 
+/* What a family's layers don't have is NULL, and skipped. */
 struct model_layer {
-	const float *attn_norm;	   /* [dim] */
-	struct matrix attn_q;	   /* [n_heads * head_dim][dim] */
-	struct matrix attn_k;	   /* [n_kv_heads * head_dim][dim] */
-	struct matrix attn_v;	   /* [n_kv_heads * head_dim][dim] */
-	struct matrix attn_output; /* [dim][n_heads * head_dim] */
-	const float *ffn_norm;	   /* [dim] */
-	struct matrix ffn_gate;	   /* [ffn_dim][dim] */
-	struct matrix ffn_up;	   /* [ffn_dim][dim] */
-	struct matrix ffn_down;	   /* [dim][ffn_dim] */
+	const float *attn_norm;	     /* [dim] */
+	struct matrix attn_q;	     /* [n_heads * head_dim][dim] */
+	struct matrix attn_k;	     /* [n_kv_heads * head_dim][dim] */
+	struct matrix attn_v;	     /* [n_kv_heads * head_dim][dim] */
+	struct matrix attn_output;   /* [dim][n_heads * head_dim] */
+	const float *attn_q_bias;    /* [n_heads * head_dim] or NULL */
+	const float *attn_k_bias;    /* [n_kv_heads * head_dim] or NULL */
+	const float *attn_v_bias;    /* [n_kv_heads * head_dim] or NULL */
+	const float *attn_q_norm;    /* [head_dim] or NULL */
+	const float *attn_k_norm;    /* [head_dim] or NULL */
+	const float *attn_post_norm; /* [dim] or NULL */
+	uint32_t window;	     /* positions it attends, the row's own included; 0: all */
+	const float *ffn_norm;	     /* [dim] */
+	struct matrix ffn_gate;	     /* [ffn_dim][dim] */
+	struct matrix ffn_up;	     /* [ffn_dim][dim] */
+	struct matrix ffn_down;	     /* [dim][ffn_dim] */
+	const float *ffn_post_norm;  /* [dim] or NULL */
 };
 
 struct model {
@@ -24,6 +33,7 @@ struct model {
 	struct matrix token_embd;   /* [vocab][dim] */
 	struct matrix head;	    /* [vocab][dim]; the same object as token_embd when tied */
 	const float *output_norm;   /* [dim] */
+	const float *rope_divisors; /* [rope_dim / 2] or NULL */
 	const void *tokenizer;	    /* table of tokenizer_bytes, view */
 	uint64_t tokenizer_bytes;
 	const char *chat_template; /* Jinja source of template_bytes, view; 0 bytes: none */

@@ -45,7 +45,7 @@ struct attention {
 	uint32_t n_q;		  /* 1..32 */
 	uint32_t head_dim;	  /* a multiple of 16, at most 256 */
 	uint32_t n_tokens; /* positions attended, 1.. ; entries past it in the last page are not read as values */
-	float scale;	   /* 1 / sqrt(head_dim) */
+	float scale;	   /* of the products, mostly 1 / sqrt(head_dim) */
 };
 
 struct kernels {

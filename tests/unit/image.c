@@ -27,16 +27,17 @@ static const struct image_config small = {
 	.rope_base = 10000,
 	.norm_eps = 1e-5f,
 	.tied_head = 1,
+	.embedding_scale = 1,
+	.attention_scale = 0.25f,
 };
 
 /* The tensors of a config in the family's order; matrices of the kinds in turn. Returns their number. */
 static uint32_t list_tensors(const struct image_config *config, struct image_tensor *out)
 {
-	const struct family *family = family_get(config->family);
-	uint32_t n = family->n_tensors(config);
+	uint32_t n = family_n_tensors(config);
 	for (uint32_t i = 0; i < n; i++) {
 		struct family_tensor t;
-		family->tensor(config, i, &t);
+		family_tensor(config, i, &t);
 		out[i] = (struct image_tensor){
 			.role = t.role,
 			.layer = t.layer,
@@ -132,10 +133,10 @@ END_TEST
 static bool may_vary(size_t byte)
 {
 	static const size_t fields[] = {
-		offsetof(struct image_header, config.context),
-		offsetof(struct image_header, config.rope_dim),
-		offsetof(struct image_header, config.rope_base),
-		offsetof(struct image_header, config.norm_eps),
+		offsetof(struct image_header, config.context),	       offsetof(struct image_header, config.rope_dim),
+		offsetof(struct image_header, config.rope_base),       offsetof(struct image_header, config.norm_eps),
+		offsetof(struct image_header, config.attention_scale), offsetof(struct image_header, config.window),
+		offsetof(struct image_header, config.rope_pairing),
 	};
 	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
 		if (byte >= fields[i] && byte < fields[i] + 4)
@@ -257,7 +258,7 @@ START_TEST(refuses_wrong_hyperparameters)
 		uint32_t value;
 		const char *key;
 	} wrong[] = {
-		{offsetof(struct image_config, family), 2, "family"},
+		{offsetof(struct image_config, family), 77, "family"},
 		{offsetof(struct image_config, n_layers), 0, "block_count"},
 		{offsetof(struct image_config, n_layers), 1025, "block_count"},
 		{offsetof(struct image_config, n_layers), UINT32_MAX, "block_count"},
@@ -287,7 +288,26 @@ START_TEST(refuses_wrong_hyperparameters)
 		{offsetof(struct image_config, norm_eps), 0x80000000, "layer_norm_rms_epsilon"},
 		{offsetof(struct image_config, norm_eps), 0xbf800000, "layer_norm_rms_epsilon"},
 		{offsetof(struct image_config, tied_head), 2, "tied_head"},
+		{offsetof(struct image_config, activation), IMAGE_GELU_TANH, "activation"},
+		{offsetof(struct image_config, embedding_scale), 0x40000000, "embedding_scale"},
+		{offsetof(struct image_config, attention_scale), 0, "attention.scale"},
+		{offsetof(struct image_config, attention_scale), 0x7f800000, "attention.scale"},
+		{offsetof(struct image_config, window), (1 << 24) + 1, "sliding_window"},
+		{offsetof(struct image_config, window_period), 6, "sliding_window_pattern"},
+		{offsetof(struct image_config, window_rope_base), 0x461c4000, "freq_base_swa"},
+		{offsetof(struct image_config, rope_pairing), 2, "pairing"},
+		{offsetof(struct image_config, rope_scaling), IMAGE_ROPE_LINEAR, "scaling.factor"},
+		{offsetof(struct image_config, rope_scaling), IMAGE_ROPE_YARN, "scaling.factor"},
+		{offsetof(struct image_config, rope_scaling), IMAGE_ROPE_LLAMA3, "scaling.factor"},
+		{offsetof(struct image_config, rope_scaling), IMAGE_ROPE_DIVISORS, "n_tensors"},
+		{offsetof(struct image_config, rope_scaling), 5, "scaling.type"},
+		{offsetof(struct image_config, rope_factor), 0x40000000, "scaling.factor"},
+		{offsetof(struct image_config, rope_original), 64, "original_context"},
+		{offsetof(struct image_config, rope_low), 0x3f800000, "beta_slow"},
+		{offsetof(struct image_config, rope_high), 0x3f800000, "beta_fast"},
+		{offsetof(struct image_config, rope_magnitude), 0x3f800000, "attn_factor"},
 		{offsetof(struct image_config, pad), 1, "unused"},
+		{offsetof(struct image_config, pad) + 20, 1, "unused"},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		struct fixture f;
@@ -321,17 +341,16 @@ START_TEST(names_tensors_as_files_do)
 	struct family_tensor t;
 	ck_assert_ptr_null(family_find("llam", 4));
 	ck_assert_ptr_null(family_find("llamas", 6));
-	const struct family *family = family_find("llama", 5);
-	ck_assert_ptr_eq(family, &family_llama);
-	for (uint32_t i = 0; i < family->n_tensors(&small); i++) {
-		family->tensor(&small, i, &t);
-		ck_assert_int_eq(family->find(&small, t.role, t.layer), (int)i);
+	ck_assert_ptr_eq(family_find("llama", 5), &family_llama);
+	for (uint32_t i = 0; i < family_n_tensors(&small); i++) {
+		family_tensor(&small, i, &t);
+		ck_assert_int_eq(family_tensor_index(&small, t.role, t.layer), (int)i);
 	}
-	family->tensor(&small, (uint32_t)family->find(&small, IMAGE_FFN_DOWN, 1), &t);
+	family_tensor(&small, (uint32_t)family_tensor_index(&small, IMAGE_FFN_DOWN, 1), &t);
 	ck_assert_str_eq(family_tensor_name(&t, name), "blk.1.ffn_down.weight");
 	ck_assert_uint_eq(t.rows, 64);
 	ck_assert_uint_eq(t.cols, 96);
-	family->tensor(&small, 0, &t);
+	family_tensor(&small, 0, &t);
 	ck_assert_str_eq(family_tensor_name(&t, name), "token_embd.weight");
 }
 END_TEST

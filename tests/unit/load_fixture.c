@@ -137,12 +137,11 @@ unsigned long load_fixture_compare(const struct loaded *loaded, int fd)
 	ck_assert_msg(segment_attach(loaded->fds[0], &view, &err) == 0, "%s", err.text);
 	const struct image_header *header = (const void *)((const char *)view.base + SEGMENT_HEADER_BYTES);
 	ck_assert_msg(image_check(header, view.total_bytes - SEGMENT_HEADER_BYTES, &err) == 0, "%s", err.text);
-	const struct family *family = family_get(header->config.family);
 	ck_assert_uint_eq(gguf.n_tensors, header->n_tensors);
 	for (uint32_t i = 0; i < header->n_tensors; i++) {
 		struct family_tensor expected;
 		char name[FAMILY_NAME_BYTES];
-		family->tensor(&header->config, i, &expected);
+		family_tensor(&header->config, i, &expected);
 		const struct gguf_tensor *source = gguf_find_tensor(&gguf, family_tensor_name(&expected, name));
 		ck_assert_msg(source != NULL, "%s", name);
 		compare_tensor(header, &expected, source, file);

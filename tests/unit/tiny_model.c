@@ -18,6 +18,8 @@ static const struct image_config config = {
 	.rope_base = 10000,
 	.norm_eps = 1e-5f,
 	.tied_head = 1,
+	.embedding_scale = 1,
+	.attention_scale = 0.25f,
 };
 
 static uint32_t next_random(uint32_t *state)
