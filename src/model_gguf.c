@@ -349,6 +349,20 @@ static int read_types(const struct gguf *gguf, struct tokenizer_source *tokenize
 	return 0;
 }
 
+static int read_scores(const struct gguf *gguf, struct tokenizer_source *tokenizer, struct err *err)
+{
+	float *scores;
+	uint64_t n = 0;
+	int rc = gguf_get_f32s(gguf, "tokenizer.ggml.scores", &scores, &n, err);
+	if (rc)
+		return rc == -ENOENT ? 0 : rc;
+	tokenizer->scores = scores;
+	if (n != tokenizer->n_tokens)
+		return refuse_key(gguf, "tokenizer.ggml.scores", -EINVAL, err, "%" PRIu64 " scores for %u tokens", n,
+				  tokenizer->n_tokens);
+	return 0;
+}
+
 static int read_ids(const struct gguf *gguf, struct tokenizer_source *tokenizer, struct err *err)
 {
 	const struct {
@@ -374,6 +388,8 @@ static int read_ids(const struct gguf *gguf, struct tokenizer_source *tokenizer,
 	return 0;
 }
 
+/* SentencePiece models that say nothing were made before these keys were, by converters that meant the defaults of
+ * SentencePiece's own LLaMA model. */
 static int read_rules(const struct gguf *gguf, struct tokenizer_source *tokenizer, struct err *err)
 {
 	const struct {
@@ -384,6 +400,7 @@ static int read_rules(const struct gguf *gguf, struct tokenizer_source *tokenize
 		{"tokenizer.ggml.add_eos_token", &tokenizer->add_eos},
 		{"tokenizer.ggml.add_space_prefix", &tokenizer->add_space_prefix},
 	};
+	tokenizer->add_bos = tokenizer->add_space_prefix = strcmp(tokenizer->model, "llama") == 0;
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
 		int rc = gguf_get_bool(gguf, rules[i].key, rules[i].rule, err);
 		if (rc && rc != -ENOENT)
@@ -410,6 +427,8 @@ static int plan_tokenizer(const struct gguf *gguf, struct model_plan *plan, stru
 	rc = read_strings(gguf, "tokenizer.ggml.merges", &tokenizer->merges, &tokenizer->n_merges, err);
 	if (rc == 0 || rc == -ENOENT)
 		rc = read_types(gguf, tokenizer, err);
+	if (rc == 0)
+		rc = read_scores(gguf, tokenizer, err);
 	if (rc == 0)
 		rc = read_ids(gguf, tokenizer, err);
 	return rc ? rc : read_rules(gguf, tokenizer, err);
@@ -489,6 +508,7 @@ void model_plan_fini(struct model_plan *plan)
 	/* The tokenizer's view of its lists is const; the plan owns them. */
 	free((void *)(uintptr_t)plan->tokenizer.tokens);
 	free((void *)(uintptr_t)plan->tokenizer.types);
+	free((void *)(uintptr_t)plan->tokenizer.scores);
 	free((void *)(uintptr_t)plan->tokenizer.merges);
 	*plan = (struct model_plan){0};
 }

@@ -287,7 +287,8 @@ static void answer_template(struct worker_calls *calls, const struct incoming *i
 	free(text);
 }
 
-/* Joins the pieces of ids [n]; ill-formed UTF-8 becomes U+FFFD. Returns owned, NULL: out of memory. */
+/* Joins the pieces of ids [n] without the blank that encoding put before them; ill-formed UTF-8 becomes U+FFFD. Returns
+ * owned, NULL: out of memory. */
 static char *join_pieces(const struct worker_calls *calls, const struct token_list *ids, size_t *n_out)
 {
 	size_t room = 16;
@@ -304,6 +305,10 @@ static char *join_pieces(const struct worker_calls *calls, const struct token_li
 	for (size_t i = 0; i < ids->n; i++) {
 		uint32_t n;
 		const char *piece = tokenizer_piece(calls->tokenizer, ids->ids[i], true, &n);
+		if (i == 0 && n && *piece == ' ' && tokenizer_blank_prefix(calls->tokenizer)) {
+			piece++;
+			n--;
+		}
 		at += utf8_stream_push(&utf8, piece, n, text + at);
 	}
 	*n_out = at + utf8_stream_finish(&utf8, text + at);

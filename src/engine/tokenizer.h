@@ -1,8 +1,9 @@
 /* Text to tokens and back.
  *
  * The loader builds a flat, position-independent table from the model file's lists; workers attach to it inside the
- * shared segment and keep only small private state (a compiled pre-tokenizer). This file: byte-level BPE (GGUF
- * tokenizer.ggml.model "gpt2") with a named pre-tokenizer. */
+ * shared segment and keep only small private state (a compiled pre-tokenizer). Two kinds: byte-level BPE (GGUF
+ * tokenizer.ggml.model "gpt2") with a named pre-tokenizer, and SentencePiece BPE with scores and byte fallback
+ * ("llama"). */
 #ifndef WEIGHTD_ENGINE_TOKENIZER_H
 #define WEIGHTD_ENGINE_TOKENIZER_H
 
@@ -29,16 +30,17 @@ struct tokenizer_string {
 
 /* What a model file says of its tokenizer; all pointers borrowed for the call. */
 struct tokenizer_source {
-	const char *model;		       /* "gpt2" */
-	const char *pre;		       /* "smollm" */
+	const char *model;		       /* "gpt2", "llama" */
+	const char *pre;		       /* "smollm"; "llama" has none */
 	const struct tokenizer_string *tokens; /* [n_tokens], in the file's byte-to-unicode spelling */
 	const int32_t *types;		       /* [n_tokens] enum token_type, or NULL: all normal */
 	uint32_t n_tokens;
-	const struct tokenizer_string *merges; /* [n_merges] "left right" */
+	const float *scores; /* [n_tokens], "llama" only, else NULL: the higher is merged the earlier */
+	const struct tokenizer_string *merges; /* [n_merges] "left right"; "llama" ignores them */
 	uint32_t n_merges;
 	int64_t bos, eos, eot, unk, pad; /* -1: none */
 	bool add_bos, add_eos;
-	bool add_space_prefix; /* no effect on byte-level BPE, as in llama.cpp */
+	bool add_space_prefix; /* a blank goes before a text, and before what follows a special; only "llama" */
 };
 
 /* Two steps, so that the table is written once, straight into the segment. Hostile lists (ids out of range, merges of
@@ -59,10 +61,12 @@ struct token_list {
 };
 void token_list_fini(struct token_list *list);
 
-/* Appends the tokens of `text` [n_bytes], any bytes. `add_special`: the model's BOS/EOS rules. `parse_special`: control
+/* Appends the tokens of `text` [n_bytes], any bytes. `add_special`: the model's BOS/EOS rules; a text that begins with
+ * BOS, parsed as such, gets no second one. `parse_special`: control
  * tokens spelled in the text become their ids (leftmost, then longest); user-defined tokens always do. Malformed UTF-8
  * goes through byte tokens. Many vocabularies lack some bytes: in well-formed text such a byte is left out, as
- * llama.cpp does; a malformed one becomes U+FFFD. Time is near linear in n_bytes for any input. -ENOMEM; -E2BIG past
+ * llama.cpp does; a malformed one becomes U+FFFD. Characters that a SentencePiece vocabulary lacks become byte tokens
+ * or the unknown token. Time is near linear in n_bytes for any input. -ENOMEM; -E2BIG past
  * `max_tokens` appended or 512 MiB of text; -EIO: the pre-tokenizer ran into its limits, which no text makes it do. On
  * failure the list is as before. */
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
@@ -86,6 +90,11 @@ int64_t tokenizer_bos(const struct tokenizer *tokenizer); /* -1: none */
 int64_t tokenizer_eos(const struct tokenizer *tokenizer);
 /* True for ids that end an answer: eos, eot. */
 bool tokenizer_is_end(const struct tokenizer *tokenizer, uint32_t id);
+
+/* Whether the model puts a blank before a text (tokenizer_encode does it). The pieces of a whole text's tokens then
+ * begin with that blank, and who joins them takes it off; an answer goes on a text, and its first blank is part of it.
+ */
+bool tokenizer_blank_prefix(const struct tokenizer *tokenizer);
 
 /* The bytes of a token: what it adds to a text. Control tokens give their spelling when `special`, else nothing.
  * Returns view, valid until detach; *n_bytes may be 0. An id out of range gives 0 bytes. */

@@ -17,25 +17,41 @@ static bool is_id_or_none(const struct table_header *header, int32_t id)
 	return id >= -1 && id < (int64_t)header->n_tokens;
 }
 
+static bool is_power_of_two(uint32_t n)
+{
+	return n && !(n & (n - 1));
+}
+
 static int check_header(const struct table_header *header, uint64_t bytes, struct err *err)
 {
 	if (header->magic != TABLE_MAGIC)
 		return damaged(err, "no magic");
 	if (header->version != TABLE_VERSION)
 		return damaged(err, "another version");
+	if (header->kind != TABLE_BYTE_LEVEL && header->kind != TABLE_PIECES)
+		return damaged(err, "kind");
 	if (header->n_tokens == 0 || header->n_tokens > INT32_MAX)
 		return damaged(err, "number of tokens");
-	if (header->merge_slots < TABLE_MIN_SLOTS || (header->merge_slots & (header->merge_slots - 1)))
+	if (header->merge_slots < TABLE_MIN_SLOTS || !is_power_of_two(header->merge_slots))
 		return damaged(err, "number of merge slots");
+	if (header->string_slots && (header->string_slots < TABLE_MIN_SLOTS || !is_power_of_two(header->string_slots)))
+		return damaged(err, "number of string slots");
+	if (header->kind == TABLE_PIECES &&
+	    (!header->string_slots || header->n_ranks != header->n_tokens || header->n_join_bytes != TABLE_JOIN_BYTES ||
+	     header->longest_bytes > TABLE_MAX_PIECE_BYTES))
+		return damaged(err, "what merging by spelling needs");
+	if ((header->n_ranks && header->n_ranks != header->n_tokens) ||
+	    (header->n_join_bytes && header->n_join_bytes != TABLE_JOIN_BYTES))
+		return damaged(err, "number of ranks or joins");
 	if (header->n_specials > header->n_tokens)
 		return damaged(err, "number of special tokens");
 	if (header->table_bytes != bytes || table_layout(header).bytes != bytes)
 		return damaged(err, "its counts do not add up to its size");
-	if (header->add_bos > 1 || header->add_eos > 1)
+	if (header->add_bos > 1 || header->add_eos > 1 || header->blank_prefix > 1)
 		return damaged(err, "flags");
 	if (!is_id_or_none(header, header->bos) || !is_id_or_none(header, header->eos) ||
-	    !is_id_or_none(header, header->eot))
-		return damaged(err, "bos, eos or eot");
+	    !is_id_or_none(header, header->eot) || !is_id_or_none(header, header->unk))
+		return damaged(err, "bos, eos, eot or unk");
 	if ((header->add_bos && header->bos < 0) || (header->add_eos && header->eos < 0))
 		return damaged(err, "adds a token that it does not have");
 	for (size_t byte = 0; byte < 256; byte++)
@@ -67,6 +83,16 @@ static int check_merges(const struct table *table, struct err *err)
 			continue;
 		if (merge->left >= n_tokens || merge->right >= n_tokens || merge->merged >= n_tokens)
 			return damaged(err, "merges");
+	}
+	return 0;
+}
+
+static int check_strings(const struct table *table, struct err *err)
+{
+	for (uint32_t slot = 0; slot < table->header->string_slots; slot++) {
+		uint32_t id = table->strings[slot].id;
+		if (id != TOKEN_NONE && id >= table->header->n_tokens)
+			return damaged(err, "strings");
 	}
 	return 0;
 }
@@ -118,13 +144,16 @@ int tokenizer_attach(const void *table, uint64_t bytes, struct tokenizer **out, 
 	if (ret == 0)
 		ret = check_merges(&view, err);
 	if (ret == 0)
+		ret = check_strings(&view, err);
+	if (ret == 0)
 		ret = check_specials(&view, err);
 	if (ret < 0)
 		return ret;
 	struct tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
 	if (!tokenizer)
 		return -ENOMEM;
-	ret = split_rules_new(header->pre, &tokenizer->rules, err);
+	if (header->kind == TABLE_BYTE_LEVEL)
+		ret = split_rules_new(header->pre, &tokenizer->rules, err);
 	if (ret < 0) {
 		tokenizer_detach(tokenizer);
 		return ret;
@@ -156,6 +185,11 @@ int64_t tokenizer_bos(const struct tokenizer *tokenizer)
 int64_t tokenizer_eos(const struct tokenizer *tokenizer)
 {
 	return tokenizer->table.header->eos;
+}
+
+bool tokenizer_blank_prefix(const struct tokenizer *tokenizer)
+{
+	return tokenizer->table.header->blank_prefix;
 }
 
 bool tokenizer_is_end(const struct tokenizer *tokenizer, uint32_t id)

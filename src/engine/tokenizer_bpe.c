@@ -5,14 +5,15 @@
 
 int bpe_begin(struct bpe *bpe, size_t capacity)
 {
-	bpe->n = bpe->n_heap = bpe->n_linked = bpe->n_unordered = 0;
+	bpe->n = bpe->n_text = bpe->n_heap = bpe->n_linked = bpe->n_unordered = 0;
 	if (capacity <= bpe->capacity)
 		return 0;
 	size_t grown = capacity < 64 ? 64 : capacity;
 	bpe_fini(bpe);
 	bpe->symbols = malloc(grown * sizeof *bpe->symbols);
 	bpe->heap = malloc(2 * grown * sizeof *bpe->heap);
-	if (!bpe->symbols || !bpe->heap) {
+	bpe->text = malloc(grown);
+	if (!bpe->symbols || !bpe->heap || !bpe->text) {
 		bpe_fini(bpe);
 		return -ENOMEM;
 	}
@@ -24,6 +25,7 @@ void bpe_fini(struct bpe *bpe)
 {
 	free(bpe->symbols);
 	free(bpe->heap);
+	free(bpe->text);
 	*bpe = (struct bpe){0};
 }
 
@@ -61,14 +63,31 @@ static uint64_t heap_pop(struct bpe *bpe)
 	return least;
 }
 
-/* Looks the pair up that begins at a symbol which has a successor. Returns whether it has a merge. */
-static bool find_pair(struct bpe *bpe, const struct table *table, uint32_t at)
+/* The token that the symbols at `at` and behind it spell together. */
+static void find_spelled_pair(struct bpe *bpe, const struct table *table, uint32_t at)
+{
+	struct bpe_symbol *symbol = &bpe->symbols[at];
+	struct tokenizer_string left = bpe_spelled(bpe, at), right = bpe_spelled(bpe, symbol->next);
+	symbol->merged = table_find_string(table, left.bytes, (size_t)left.n_bytes + right.n_bytes);
+	symbol->rank = symbol->merged == TOKEN_NONE ? BPE_NO_PAIR : table->ranks[symbol->merged];
+}
+
+static void find_listed_pair(struct bpe *bpe, const struct table *table, uint32_t at)
 {
 	struct bpe_symbol *symbol = &bpe->symbols[at];
 	const struct table_merge *merge = table_find_merge(table, symbol->id, bpe->symbols[symbol->next].id);
 	symbol->rank = merge ? merge->rank : BPE_NO_PAIR;
 	symbol->merged = merge ? merge->merged : TOKEN_NONE;
-	return symbol->rank != BPE_NO_PAIR;
+}
+
+/* Looks the pair up that begins at a symbol which has a successor. Returns whether it has a merge. */
+static bool find_pair(struct bpe *bpe, const struct table *table, uint32_t at)
+{
+	if (table->header->kind == TABLE_PIECES)
+		find_spelled_pair(bpe, table, at);
+	else
+		find_listed_pair(bpe, table, at);
+	return bpe->symbols[at].rank != BPE_NO_PAIR;
 }
 
 static void push_pair(struct bpe *bpe, const struct table *table, uint32_t at)
@@ -85,6 +104,8 @@ static void link_symbol(struct bpe *bpe, const struct table *table)
 	symbol->prev = at ? at - 1 : BPE_END;
 	symbol->next = at + 1 < bpe->n ? at + 1 : BPE_END;
 	symbol->rank = BPE_NO_PAIR;
+	if (symbol->next != BPE_END) /* where the pair ends is already asked for */
+		bpe->symbols[symbol->next].next = symbol->next + 1 < bpe->n ? symbol->next + 1 : BPE_END;
 	if (symbol->next != BPE_END && find_pair(bpe, table, at))
 		bpe->heap[bpe->n_heap++] = (uint64_t)symbol->rank << 32 | at;
 	bpe->n_unordered = bpe->n_heap / 2; /* the rest has no children */

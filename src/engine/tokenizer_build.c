@@ -6,107 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/engine/tokenizer_table.h"
+#include "src/engine/tokenizer_build.h"
+#include "src/engine/tokenizer_spelling.h"
 
 enum { MAX_TOKENS = 1 << 24, MAX_MERGES = 1 << 26 };
 
-/* What GPT-2 writes for a byte, so that every token is printable: the byte's own Latin-1 character where that is
- * visible, else the next of U+0100, U+0101, … in the order of the bytes. */
-static uint32_t byte_to_character(uint8_t byte)
+static enum token_type type_of(const struct tokenizer_source *source, uint32_t id)
 {
-	if (byte <= 0x20)
-		return 0x100u + byte;
-	if (byte >= 0x7f && byte <= 0xa0)
-		return 0x121u + (byte - 0x7fu);
-	return byte == 0xad ? 0x143u : byte;
-}
-
-/* The other way: -1 for a character that stands for no byte. */
-static int character_to_byte(uint32_t character)
-{
-	if (character >= 0x100) {
-		if (character <= 0x120)
-			return (int)(character - 0x100);
-		if (character <= 0x142)
-			return (int)(character - 0x121 + 0x7f);
-		return character == 0x143 ? 0xad : -1;
-	}
-	return byte_to_character((uint8_t)character) == character ? (int)character : -1;
-}
-
-/* Undoes the spelling: writes the bytes to `out` unless that is NULL. Returns their number; -1: `spelled` holds
- * something that is no byte's character. */
-static int64_t decode_spelling(struct tokenizer_string spelled, char *out)
-{
-	const uint8_t *p = (const uint8_t *)spelled.bytes;
-	int64_t n = 0;
-	for (uint32_t i = 0; i < spelled.n_bytes; i++) {
-		uint32_t character = p[i];
-		if (character >= 0x80) {
-			/* All that can stand for a byte lies below U+0800: two bytes of UTF-8. */
-			if ((character & 0xe0) != 0xc0 || i + 1 == spelled.n_bytes || (p[i + 1] & 0xc0) != 0x80)
-				return -1;
-			character = (character & 0x1f) << 6 | (p[++i] & 0x3f);
-		}
-		int byte = character_to_byte(character);
-		if (byte < 0)
-			return -1;
-		if (out)
-			out[n] = (char)byte;
-		n++;
-	}
-	return n;
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* A token of type byte is spelled <0xHH>. Returns the byte or -1. */
-static int decode_byte_token(struct tokenizer_string spelled)
-{
-	const char *p = spelled.bytes;
-	if (spelled.n_bytes != 6 || memcmp(p, "<0x", 3) != 0 || p[5] != '>')
-		return -1;
-	int high = hex_digit(p[3]), low = hex_digit(p[4]);
-	return high < 0 || low < 0 ? -1 : high << 4 | low;
-}
-
-static uint8_t type_of(const struct tokenizer_source *source, uint32_t id)
-{
-	return source->types ? (uint8_t)source->types[id] : TOKEN_NORMAL;
-}
-
-/* The bytes that token `id` adds to a text; writes them unless `out` is NULL. What each type is follows llama.cpp:
- * control, unknown and user-defined tokens are spelled as they are, unused ones add nothing. A normal token that is not
- * in the byte spelling is taken as it is. Returns their number; -1: not a byte token's spelling. */
-static int64_t decode_token(const struct tokenizer_source *source, uint32_t id, char *out)
-{
-	struct tokenizer_string spelled = source->tokens[id];
-	switch (type_of(source, id)) {
-	case TOKEN_UNUSED:
-		return 0;
-	case TOKEN_BYTE: {
-		int byte = decode_byte_token(spelled);
-		if (byte >= 0 && out)
-			*out = (char)byte;
-		return byte < 0 ? -1 : 1;
-	}
-	case TOKEN_NORMAL: {
-		int64_t n = decode_spelling(spelled, NULL);
-		if (n >= 0)
-			return out ? decode_spelling(spelled, out) : n;
-		break;
-	}
-	default:
-		break;
-	}
-	if (out && spelled.n_bytes)
-		memcpy(out, spelled.bytes, spelled.n_bytes);
-	return spelled.n_bytes;
+	return source->types ? (enum token_type)source->types[id] : TOKEN_NORMAL;
 }
 
 /* --- the plan: header and sizes --------------------------------------------------------------- */
@@ -156,10 +63,18 @@ static int count_tokens(const struct tokenizer_source *source, struct table_head
 		if (source->types && (source->types[id] < TOKEN_NORMAL || source->types[id] > TOKEN_BYTE))
 			return err_set(err, -EINVAL, "tokenizer.ggml.token_type[%u] = %d: not a token type", id,
 				       source->types[id]);
-		int64_t n_bytes = decode_token(source, id, NULL);
+		int64_t n_bytes = spelling_decode(header->kind, type_of(source, id), source->tokens[id], NULL);
 		if (n_bytes < 0)
 			return err_set(err, -EINVAL, "tokenizer.ggml.tokens[%u]: a byte token must be spelled <0xHH>",
 				       id);
+		if (header->kind == TABLE_PIECES && type_of(source, id) == TOKEN_NORMAL) {
+			if (n_bytes > TABLE_MAX_PIECE_BYTES)
+				return err_set(err, -ENOTSUP,
+					       "tokenizer.ggml.tokens[%u]: %lld bytes, up to %d are possible", id,
+					       (long long)n_bytes, TABLE_MAX_PIECE_BYTES);
+			if (n_bytes > header->longest_bytes)
+				header->longest_bytes = (uint32_t)n_bytes;
+		}
 		text_bytes += (uint64_t)n_bytes;
 		if (text_bytes > UINT32_MAX)
 			return err_set(err, -EINVAL, "tokenizer.ggml.tokens: more than 4 GiB of text");
@@ -169,12 +84,25 @@ static int count_tokens(const struct tokenizer_source *source, struct table_head
 	return 0;
 }
 
+static int plan_kind(const struct tokenizer_source *source, struct table_header *header, struct err *err)
+{
+	if (strcmp(source->model, "gpt2") == 0) {
+		header->kind = TABLE_BYTE_LEVEL;
+		return split_kind_of(source->pre, &header->pre, err);
+	}
+	if (strcmp(source->model, "llama") != 0)
+		return err_set(err, -ENOTSUP, "tokenizer.ggml.model = \"%.64s\" is not supported (gpt2 and llama are)",
+			       source->model);
+	if (!source->scores)
+		return err_set(err, -EINVAL, "tokenizer.ggml.scores is missing: a \"llama\" tokenizer merges by them");
+	header->kind = TABLE_PIECES;
+	return 0;
+}
+
 static int plan(const struct tokenizer_source *source, struct table_header *out, struct err *err)
 {
-	if (strcmp(source->model, "gpt2") != 0)
-		return err_set(err, -ENOTSUP, "tokenizer.ggml.model = \"%.64s\" is not supported", source->model);
 	struct table_header header = {.magic = TABLE_MAGIC, .version = TABLE_VERSION};
-	int ret = split_kind_of(source->pre, &header.pre, err);
+	int ret = plan_kind(source, &header, err);
 	if (ret < 0)
 		return ret;
 	if (source->n_tokens == 0 || source->n_tokens > MAX_TOKENS)
@@ -187,12 +115,19 @@ static int plan(const struct tokenizer_source *source, struct table_header *out,
 	if (ret < 0)
 		return ret;
 	header.n_tokens = source->n_tokens;
-	header.merge_slots = slots_for(source->n_merges);
+	header.merge_slots = slots_for(header.kind == TABLE_PIECES ? 0 : source->n_merges);
+	if (header.kind == TABLE_PIECES) {
+		header.string_slots = slots_for(source->n_tokens);
+		header.n_ranks = source->n_tokens;
+		header.n_join_bytes = TABLE_JOIN_BYTES;
+		header.blank_prefix = source->add_space_prefix;
+	}
 	header.add_bos = source->add_bos;
 	header.add_eos = source->add_eos;
 	header.bos = (int32_t)source->bos;
 	header.eos = (int32_t)source->eos;
 	header.eot = (int32_t)source->eot;
+	header.unk = (int32_t)source->unk;
 	ret = count_tokens(source, &header, err);
 	if (ret < 0)
 		return ret;
@@ -282,26 +217,15 @@ static int spelling_index_init(struct spelling_index *index, const struct tokeni
 
 /* --- the sections ----------------------------------------------------------------------------- */
 
-/* The table being written. */
-struct draft {
-	const struct tokenizer_source *source;
-	struct table_header *header;
-	uint32_t *starts;
-	struct table_merge *merges;
-	uint32_t *specials;
-	uint8_t *types;
-	char *text;
-	struct table view; /* the same bytes, to read */
-};
-
 static void write_pieces(struct draft *draft)
 {
 	uint32_t at = 0, n_specials = 0;
 	for (uint32_t id = 0; id < draft->source->n_tokens; id++) {
-		uint8_t type = type_of(draft->source, id);
+		enum token_type type = type_of(draft->source, id);
 		draft->starts[id] = at;
-		draft->types[id] = type;
-		uint32_t n_bytes = (uint32_t)decode_token(draft->source, id, draft->text + at);
+		draft->types[id] = (uint8_t)type;
+		uint32_t n_bytes = (uint32_t)spelling_decode(draft->header->kind, type, draft->source->tokens[id],
+							     draft->text + at);
 		at += n_bytes;
 		if (token_type_is_special(type) && n_bytes)
 			draft->specials[n_specials++] = id;
@@ -313,15 +237,8 @@ static int write_byte_ids(struct draft *draft, const struct spelling_index *inde
 {
 	uint32_t n_found = 0;
 	for (uint32_t byte = 0; byte < 256; byte++) {
-		uint32_t character = byte_to_character((uint8_t)byte);
-		char spelled[2] = {(char)character};
-		struct tokenizer_string string = {spelled, 1};
-		if (character >= 0x80) {
-			spelled[0] = (char)(0xc0 | character >> 6);
-			spelled[1] = (char)(0x80 | (character & 0x3f));
-			string.n_bytes = 2;
-		}
-		draft->header->byte_ids[byte] = spelling_find(index, string, no_tail);
+		char room[2];
+		draft->header->byte_ids[byte] = spelling_find(index, spelling_of_byte((uint8_t)byte, room), no_tail);
 		n_found += draft->header->byte_ids[byte] != TOKEN_NONE;
 	}
 	if (!n_found)
@@ -351,7 +268,8 @@ static int write_merges(struct draft *draft, const struct spelling_index *index,
 {
 	const struct tokenizer_source *source = draft->source;
 	memset(draft->merges, 0xff, draft->header->merge_slots * sizeof draft->merges[0]);
-	for (uint32_t rank = 0; rank < source->n_merges; rank++) {
+	uint32_t n_merges = draft->header->kind == TABLE_PIECES ? 0 : source->n_merges;
+	for (uint32_t rank = 0; rank < n_merges; rank++) {
 		struct table_merge merge = {.rank = rank};
 		if (parse_merge(index, source->merges[rank], &merge) < 0)
 			return err_set(err, -EINVAL, "tokenizer.ggml.merges[%u]: not two tokens that join into a third",
@@ -393,9 +311,12 @@ int tokenizer_table_build(const struct tokenizer_source *source, void *dst, uint
 	struct draft draft = {
 		.source = source,
 		.header = dst,
-		.starts = (uint32_t *)(base + at.starts),
+		.joins = (uint8_t *)(base + at.joins),
 		.merges = (struct table_merge *)(base + at.merges),
+		.strings = (struct table_string *)(base + at.strings),
+		.starts = (uint32_t *)(base + at.starts),
 		.specials = (uint32_t *)(base + at.specials),
+		.ranks = (uint32_t *)(base + at.ranks),
 		.types = (uint8_t *)(base + at.types),
 		.text = base + at.text,
 		.view = table_view(dst, dst),
@@ -406,7 +327,11 @@ int tokenizer_table_build(const struct tokenizer_source *source, void *dst, uint
 		return ret;
 	write_pieces(&draft);
 	qsort_r(draft.specials, header.n_specials, sizeof draft.specials[0], compare_specials, &draft.view);
-	ret = write_byte_ids(&draft, &index, err);
+	if (header.kind == TABLE_PIECES) {
+		ret = draft_pieces(&draft, err);
+	} else {
+		ret = write_byte_ids(&draft, &index, err);
+	}
 	if (ret == 0)
 		ret = write_merges(&draft, &index, err);
 	free(index.ids);

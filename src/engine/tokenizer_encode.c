@@ -1,20 +1,25 @@
 /* From text to tokens, a slice of work at a time, from the outside in:
  *
- *   special spellings   cut out first, leftmost, the longest of those that begin there (Hugging Face's rule; llama.cpp
- * cuts out the longest of all first, which differs only where two spellings overlap in part) malformed bytes between
- * the stretches of well-formed UTF-8, so that nothing further in meets any words               the pre-tokenizer's
- * (tokenizer_split.c) merges              within a word (tokenizer_bpe.c)
+ *   special spellings  cut out first, leftmost, the longest of those that begin there (Hugging Face's rule; llama.cpp
+ *                      cuts out the longest of all first, which differs only where two spellings overlap in part)
+ *   malformed bytes    between the stretches of well-formed UTF-8, so that nothing further in meets any
+ *   words              the pre-tokenizer's (tokenizer_split.c), or cut where no token goes across (tokenizer_table.h)
+ *   merges             within a word (tokenizer_bpe.c)
  *
  * Bytes without a token: vocabularies learnt from text often lack some, mostly control characters and bytes that UTF-8
  * never uses. In well-formed text such a byte is left out, as llama.cpp and Hugging Face do. A malformed byte that has
  * no token is written as U+FFFD, so that the model sees that something was there. Everything else comes back exactly.
- */
+ *
+ * SentencePiece's vocabularies know characters, so there it is characters that may have no token: they become their
+ * bytes' tokens, or where the vocabulary has none of those, the unknown token, once for a run of such characters. A
+ * U+2581 in a text can't be told from a blank and comes back as one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/engine/tokenizer_bpe.h"
 #include "src/engine/tokenizer_private.h"
+#include "src/engine/tokenizer_spelling.h"
 #include "src/engine/utf8.h"
 
 /* Positions in a word are 32 bits, and a malformed byte may take three symbols. */
@@ -33,13 +38,16 @@ struct tokenizer_encoding {
 	size_t n_before, max_n; /* of out->n */
 	bool parse_special, add_end;
 	const char *end;
-	const char *at;		       /* specials are looked for from here on */
-	const char *plain, *plain_end; /* text without specials that is not encoded yet */
-	uint32_t special;	       /* comes behind it; TOKEN_NONE: none */
-	bool splitting;		       /* words of a stretch of well-formed text are being handed out */
-	const char *word, *word_end;   /* bytes that are not symbols yet */
-	bool malformed;		       /* they are no well-formed text */
-	bool merging;		       /* there is a word */
+	const char *at;			   /* specials are looked for from here on */
+	const char *plain, *plain_end;	   /* text without specials that is not encoded yet */
+	uint32_t special;		   /* comes behind it; TOKEN_NONE: none */
+	bool blank_due;			   /* a blank goes before the next plain text */
+	bool after_unknown;		   /* the newest token is the unknown one */
+	const char *stretch, *stretch_end; /* what the table's joins have still to cut into words */
+	bool splitting;			   /* words of a stretch of well-formed text are being handed out */
+	const char *word, *word_end;	   /* bytes that are not symbols yet */
+	bool malformed;			   /* they are no well-formed text */
+	bool merging;			   /* there is a word */
 };
 
 void token_list_fini(struct token_list *list)
@@ -62,30 +70,104 @@ static int append(struct tokenizer_encoding *encoding, uint32_t id, struct err *
 		out->capacity = capacity;
 	}
 	out->ids[out->n++] = id;
+	encoding->after_unknown = false;
 	return 0;
+}
+
+/* Appends what stands for the bytes of a character that is no token, or for a single byte that is none. */
+static int append_unknown(struct tokenizer_encoding *encoding, struct tokenizer_string spelled, struct err *err)
+{
+	const struct table_header *header = encoding->tokenizer->table.header;
+	bool have_bytes = header->kind != TABLE_BYTE_LEVEL; /* whose byte ids are the symbols themselves */
+	for (uint32_t i = 0; i < spelled.n_bytes; i++)
+		have_bytes = have_bytes && header->byte_ids[(uint8_t)spelled.bytes[i]] != TOKEN_NONE;
+	int ret = 0;
+	if (have_bytes) {
+		for (uint32_t i = 0; ret == 0 && i < spelled.n_bytes; i++)
+			ret = append(encoding, header->byte_ids[(uint8_t)spelled.bytes[i]], err);
+		return ret;
+	}
+	if (header->kind == TABLE_BYTE_LEVEL || header->unk < 0 || encoding->after_unknown)
+		return 0;
+	ret = append(encoding, (uint32_t)header->unk, err);
+	encoding->after_unknown = ret == 0;
+	return ret;
 }
 
 /* --- words ------------------------------------------------------------------------------------ */
 
-static int begin_word(struct tokenizer_encoding *encoding, const char *word, size_t n_bytes, bool malformed)
+/* One character of a text as SentencePiece sees it. */
+struct character {
+	char bytes[4];
+	uint32_t n_bytes;
+	size_t length; /* in the text */
+};
+
+/* The character at `at`, where well-formed text goes on. */
+static struct character character_at(const char *at, const char *end)
+{
+	struct character character;
+	if (end - at >= 3 && memcmp(at, SPELLING_BLANK, 3) == 0)
+		return (struct character){.bytes = " ", .n_bytes = 1, .length = 3};
+	utf8_step(at, (size_t)(end - at), &character.length);
+	character.n_bytes = (uint32_t)character.length;
+	memcpy(character.bytes, at, character.length);
+	return character;
+}
+
+/* `n_before`: symbols that are pushed before those of the word's bytes. */
+static int begin_word(struct tokenizer_encoding *encoding, const char *word, size_t n_bytes, bool malformed,
+		      size_t n_before)
 {
 	encoding->word = word;
 	encoding->word_end = word + n_bytes;
 	encoding->malformed = malformed;
 	encoding->merging = true;
-	return bpe_begin(&encoding->bpe, malformed ? 3 * n_bytes : n_bytes);
+	return bpe_begin(&encoding->bpe, n_before + (malformed ? 3 * n_bytes : n_bytes));
+}
+
+static void push_character(struct tokenizer_encoding *encoding, const struct character *character)
+{
+	uint32_t id = table_find_string(&encoding->tokenizer->table, character->bytes, character->n_bytes);
+	bpe_push(&encoding->bpe, id, character->bytes, character->n_bytes);
+}
+
+/* A malformed byte in a vocabulary of characters: its own token, or what U+FFFD is. */
+static void push_malformed(struct tokenizer_encoding *encoding, uint8_t byte)
+{
+	static const struct character replacement = {"\xef\xbf\xbd", 3, 0};
+	uint32_t id = encoding->tokenizer->table.header->byte_ids[byte];
+	if (id == TOKEN_NONE)
+		push_character(encoding, &replacement);
+	else
+		bpe_push(&encoding->bpe, id, (const char *)&byte, 1);
 }
 
 static void push_byte(struct tokenizer_encoding *encoding, uint8_t byte)
 {
+	static const char replacement[] = {'\xef', '\xbf', '\xbd'}; /* U+FFFD */
 	const uint32_t *byte_ids = encoding->tokenizer->table.header->byte_ids;
 	if (byte_ids[byte] != TOKEN_NONE || !encoding->malformed) {
-		bpe_push(&encoding->bpe, byte_ids[byte]);
+		bpe_push(&encoding->bpe, byte_ids[byte], (const char *)&byte, 1);
 		return;
 	}
-	bpe_push(&encoding->bpe, byte_ids[0xef]); /* EF BF BD: U+FFFD */
-	bpe_push(&encoding->bpe, byte_ids[0xbf]);
-	bpe_push(&encoding->bpe, byte_ids[0xbd]);
+	for (size_t i = 0; i < sizeof replacement; i++)
+		bpe_push(&encoding->bpe, byte_ids[(uint8_t)replacement[i]], &replacement[i], 1);
+}
+
+/* Makes a symbol of what comes next in the word. */
+static void push_symbol(struct tokenizer_encoding *encoding)
+{
+	const char *at = encoding->word++;
+	if (encoding->tokenizer->table.header->kind == TABLE_BYTE_LEVEL) {
+		push_byte(encoding, (uint8_t)*at);
+	} else if (encoding->malformed) {
+		push_malformed(encoding, (uint8_t)*at);
+	} else {
+		struct character character = character_at(at, encoding->word_end);
+		push_character(encoding, &character);
+		encoding->word = at + character.length;
+	}
 }
 
 /* Makes symbols of the word's bytes, merges them, and appends what they became. */
@@ -93,27 +175,67 @@ static int encode_word(struct tokenizer_encoding *encoding, size_t *work, struct
 {
 	struct bpe *bpe = &encoding->bpe;
 	for (; *work && encoding->word < encoding->word_end; --*work)
-		push_byte(encoding, (uint8_t)*encoding->word++);
+		push_symbol(encoding);
 	if (encoding->word < encoding->word_end || !bpe_merge(bpe, &encoding->tokenizer->table, work))
 		return 0;
 	encoding->merging = false;
 	for (uint32_t at = bpe->n ? 0 : BPE_END; at != BPE_END; at = bpe->symbols[at].next) {
-		if (bpe->symbols[at].id == TOKEN_NONE)
-			continue;
-		int ret = append(encoding, bpe->symbols[at].id, err);
+		uint32_t id = bpe->symbols[at].id;
+		int ret = id == TOKEN_NONE ? append_unknown(encoding, bpe_spelled(bpe, at), err)
+					   : append(encoding, id, err);
 		if (ret < 0)
 			return ret;
 	}
 	return 0;
 }
 
-static int next_word(struct tokenizer_encoding *encoding, struct err *err)
+static int next_split_word(struct tokenizer_encoding *encoding, struct err *err)
 {
 	const char *word;
 	size_t n_bytes;
 	int ret = split_next(encoding->split, &word, &n_bytes, err);
 	encoding->splitting = ret > 0;
-	return ret > 0 ? begin_word(encoding, word, n_bytes, false) : ret;
+	return ret > 0 ? begin_word(encoding, word, n_bytes, false, 0) : ret;
+}
+
+/* A blank that is due before a text is the first character of its first word, or a word of its own. */
+static int begin_joined_word(struct tokenizer_encoding *encoding, const char *end, bool malformed)
+{
+	static const struct character blank = {" ", 1, 0};
+	const char *start = encoding->stretch;
+	bool due = encoding->blank_due;
+	int ret = begin_word(encoding, start, (size_t)(end - start), malformed, due);
+	if (ret < 0)
+		return ret;
+	if (due)
+		push_character(encoding, &blank);
+	encoding->blank_due = false;
+	encoding->stretch = end;
+	return 0;
+}
+
+/* The next word is as long as there is a token that goes on across each of its characters' ends. */
+static int next_joined_word(struct tokenizer_encoding *encoding)
+{
+	const struct table *table = &encoding->tokenizer->table;
+	const char *at = encoding->stretch, *end = encoding->stretch_end;
+	bool within = encoding->blank_due;
+	char last = ' ';
+	while (at < end) {
+		struct character character = character_at(at, end);
+		if (within && !table_joins(table, (uint8_t)last, (uint8_t)character.bytes[0]))
+			break;
+		last = character.bytes[character.n_bytes - 1];
+		within = true;
+		at += character.length;
+	}
+	encoding->splitting = at < end;
+	return begin_joined_word(encoding, at, false);
+}
+
+static int next_word(struct tokenizer_encoding *encoding, struct err *err)
+{
+	return encoding->split ? next_split_word(encoding, err) : next_joined_word(encoding);
 }
 
 /* Where the characters, or the bytes that are none, that begin at `at` end. */
@@ -133,10 +255,14 @@ static int next_stretch(struct tokenizer_encoding *encoding)
 	if (!encoding->splitting)
 		end = stretch_end(start, encoding->plain_end, false);
 	encoding->plain = end;
-	if (!encoding->splitting)
-		return begin_word(encoding, start, (size_t)(end - start), true);
-	split_begin(encoding->split, start, (size_t)(end - start));
-	return 0;
+	encoding->stretch = start;
+	encoding->stretch_end = end;
+	if (encoding->splitting) {
+		if (encoding->split)
+			split_begin(encoding->split, start, (size_t)(end - start));
+		return 0;
+	}
+	return begin_joined_word(encoding, end, true);
 }
 
 /* --- special spellings ------------------------------------------------------------------------ */
@@ -215,6 +341,7 @@ static int encode_some(struct tokenizer_encoding *encoding, size_t *work, struct
 	} else if (encoding->special != TOKEN_NONE) {
 		ret = append(encoding, encoding->special, err);
 		encoding->special = TOKEN_NONE;
+		encoding->blank_due = encoding->tokenizer->table.header->blank_prefix;
 	} else if (encoding->at < encoding->end) {
 		next_plain(encoding);
 	} else if (encoding->add_end) {
@@ -224,6 +351,12 @@ static int encode_some(struct tokenizer_encoding *encoding, size_t *work, struct
 		return 0;
 	}
 	return ret < 0 ? ret : 1;
+}
+
+/* Chat templates often write the begin token themselves; a second one is something no model was trained on. */
+static bool begins_with_bos(const struct tokenizer *tokenizer, const char *text, size_t n_bytes)
+{
+	return n_bytes && (int64_t)special_at(tokenizer, text, n_bytes, true) == tokenizer->table.header->bos;
 }
 
 int tokenizer_encoding_begin(const struct tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
@@ -246,9 +379,10 @@ int tokenizer_encoding_begin(const struct tokenizer *tokenizer, const char *text
 		.end = text + n_bytes,
 		.at = text,
 		.special = TOKEN_NONE,
+		.blank_due = header->blank_prefix,
 	};
-	int ret = split_new(tokenizer->rules, &encoding->split);
-	if (ret == 0 && add_special && header->add_bos)
+	int ret = tokenizer->rules ? split_new(tokenizer->rules, &encoding->split) : 0;
+	if (ret == 0 && add_special && header->add_bos && !(parse_special && begins_with_bos(tokenizer, text, n_bytes)))
 		ret = append(encoding, (uint32_t)header->bos, err);
 	if (ret < 0) {
 		tokenizer_encoding_end(encoding);

@@ -6,8 +6,8 @@
 #include "src/engine/tokenizer_table.h"
 
 struct tokenizer {
-	struct table table; /* borrowed, checked */
-	struct split_rules *rules;
+	struct table table;	   /* borrowed, checked */
+	struct split_rules *rules; /* owned; NULL where the table's joins make the words */
 	/* Specials that begin with byte b are specials[first[b]] up to specials[first[b + 1]]. */
 	uint32_t first[257];
 };

@@ -4,8 +4,8 @@
  * few megabytes, and what lies in a segment is not trusted. So the loader turns the lists into this once, and a worker
  * checks it in one pass and reads it in place:
  *
- *   table_header | merges[merge_slots] | starts u32[n_tokens + 1] | specials u32[n_specials] | types u8[n_tokens] |
- * text
+ *   table_header | joins u8[n_join_bytes] | merges[merge_slots] | strings[string_slots] | starts u32[n_tokens + 1] |
+ * specials u32[n_specials] | ranks u32[n_ranks] | types u8[n_tokens] | text
  *
  * - The header holds counts, no offsets. Where a section lies follows from the counts (table_layout), so there is
  * nothing that could disagree; the check compares one number, the sum, with the bytes there are.
@@ -17,6 +17,12 @@
  * - A search visits TABLE_MAX_PROBES slots at most. That bounds it whatever the bytes are, and the builder keeps the
  *   promise that every merge is within reach (at a load of one half the longest honest run is about 70 slots in a
  * million).
+ * - `strings` finds a token by its bytes: a hash table, too, whose slots hold the whole hash, so that a token's text is
+ *   only looked at when it is very likely the right one. Only vocabularies that need it have it.
+ * - `ranks` replaces the merge list where the file has scores instead: two neighbours merge if what they spell together
+ *   is a token, and the rank of that token says how early (tokenizer_bpe.h).
+ * - `joins` has one bit for every pair of bytes that follow each other within a token. No merge goes across a place in
+ *   a text whose two bytes have no such bit, so a text may be cut there into words without changing any token.
  * - `specials` are the ids whose spelling is looked for in texts, in ascending order of their bytes, so that the
  * longest one that begins at a place is found by narrowing a range.
  *
@@ -27,30 +33,46 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "src/engine/tokenizer.h"
 #include "src/engine/tokenizer_split.h"
 
 #define TABLE_MAGIC 0x314b4f5444544857ull /* "WHTDTOK1" */
 #define TOKEN_NONE UINT32_MAX
-enum { TABLE_VERSION = 1, TABLE_MAX_PROBES = 512, TABLE_MIN_SLOTS = 16 };
+enum { TABLE_VERSION = 2, TABLE_MAX_PROBES = 512, TABLE_MIN_SLOTS = 16, TABLE_JOIN_BYTES = 256 * 256 / 8 };
+
+/* Longest token that merging by spelling may look for: each step hashes that much at most. Real ones have up to 48. */
+enum { TABLE_MAX_PIECE_BYTES = 1024 };
+
+enum table_kind {			/* written to segments: never renumber */
+		  TABLE_BYTE_LEVEL = 1, /* symbols are bytes, words the pre-tokenizer's, merges listed */
+		  TABLE_PIECES = 2, /* symbols are characters, words follow from `joins`, merges by spelling and rank */
+};
 
 struct table_header {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t pre; /* enum split_kind */
+	uint32_t kind; /* enum table_kind */
 	uint64_t table_bytes;
 	uint32_t n_tokens;
 	uint32_t n_specials;
 	uint32_t merge_slots; /* a power of two */
 	uint32_t text_bytes;
-	uint32_t add_bos, add_eos; /* 0 or 1 */
-	int32_t bos, eos, eot;	   /* -1: none */
-	uint32_t pad;
+	uint32_t add_bos, add_eos;  /* 0 or 1 */
+	int32_t bos, eos, eot, unk; /* -1: none */
+	uint32_t pre;		    /* enum split_kind; 0 where joins cut */
+	uint32_t string_slots;	    /* a power of two, or 0 */
+	uint32_t n_ranks;	    /* n_tokens, or 0 */
+	uint32_t n_join_bytes;	    /* TABLE_JOIN_BYTES, or 0 */
+	uint32_t blank_prefix;	    /* 0 or 1: a blank goes before a text and before what follows a special */
+	uint32_t longest_bytes;	    /* of the tokens in `strings` */
+	uint32_t reserved[10];
 	uint32_t byte_ids[256]; /* the token of each single byte, TOKEN_NONE where the vocabulary has none */
 };
-static_assert(sizeof(struct table_header) == 1088, "table_header is part of the segment layout");
+static_assert(sizeof(struct table_header) == 1152, "table_header is part of the segment layout");
 
 struct table_merge {
 	uint32_t left, right; /* token ids */
@@ -59,19 +81,28 @@ struct table_merge {
 };
 static_assert(sizeof(struct table_merge) == 16, "table_merge is part of the segment layout");
 
+struct table_string {
+	uint32_t hash; /* table_string_hash of the token's bytes */
+	uint32_t id;   /* TOKEN_NONE marks an empty slot */
+};
+static_assert(sizeof(struct table_string) == 8, "table_string is part of the segment layout");
+
 /* Offsets of the sections from the table's first byte. */
 struct table_layout {
-	uint64_t merges, starts, specials, types, text, bytes;
+	uint64_t joins, merges, strings, starts, specials, ranks, types, text, bytes;
 };
 
-/* No sum here can overflow: four counts of 32 bits times at most 16 bytes each. */
+/* No sum here can overflow: eight counts of 32 bits times at most 16 bytes each. */
 static inline struct table_layout table_layout(const struct table_header *header)
 {
 	struct table_layout at;
-	at.merges = sizeof *header; /* a multiple of 64: no slot straddles a cache line */
-	at.starts = at.merges + sizeof(struct table_merge) * (uint64_t)header->merge_slots;
+	at.joins = sizeof *header; /* it and the joins are multiples of 64: no slot straddles a cache line */
+	at.merges = at.joins + header->n_join_bytes;
+	at.strings = at.merges + sizeof(struct table_merge) * (uint64_t)header->merge_slots;
+	at.starts = at.strings + sizeof(struct table_string) * (uint64_t)header->string_slots;
 	at.specials = at.starts + 4 * ((uint64_t)header->n_tokens + 1);
-	at.types = at.specials + 4 * (uint64_t)header->n_specials;
+	at.ranks = at.specials + 4 * (uint64_t)header->n_specials;
+	at.types = at.ranks + 4 * (uint64_t)header->n_ranks;
 	at.text = at.types + header->n_tokens;
 	at.bytes = at.text + header->text_bytes;
 	return at;
@@ -80,12 +111,16 @@ static inline struct table_layout table_layout(const struct table_header *header
 /* A table to read; borrows it. */
 struct table {
 	const struct table_header *header;
-	const uint32_t *starts;		  /* [n_tokens + 1] ascending offsets in text */
-	const struct table_merge *merges; /* [merge_slots] */
-	const uint32_t *specials;	  /* [n_specials] ids */
-	const uint8_t *types;		  /* [n_tokens] enum token_type */
-	const char *text;		  /* [text_bytes] */
-	uint32_t merge_mask;		  /* merge_slots - 1 */
+	const uint8_t *joins;		    /* [n_join_bytes] */
+	const struct table_merge *merges;   /* [merge_slots] */
+	const struct table_string *strings; /* [string_slots] */
+	const uint32_t *starts;		    /* [n_tokens + 1] ascending offsets in text */
+	const uint32_t *specials;	    /* [n_specials] ids */
+	const uint32_t *ranks;		    /* [n_ranks] the lower is merged the earlier */
+	const uint8_t *types;		    /* [n_tokens] enum token_type */
+	const char *text;		    /* [text_bytes] */
+	uint32_t merge_mask;		    /* merge_slots - 1 */
+	uint32_t string_mask;		    /* string_slots - 1; strings is only to be searched where there are slots */
 };
 
 static inline struct table table_view(const void *bytes, const struct table_header *header)
@@ -94,12 +129,16 @@ static inline struct table table_view(const void *bytes, const struct table_head
 	const char *base = bytes;
 	return (struct table){
 		.header = header,
-		.starts = (const uint32_t *)(base + at.starts),
+		.joins = (const uint8_t *)(base + at.joins),
 		.merges = (const struct table_merge *)(base + at.merges),
+		.strings = (const struct table_string *)(base + at.strings),
+		.starts = (const uint32_t *)(base + at.starts),
 		.specials = (const uint32_t *)(base + at.specials),
+		.ranks = (const uint32_t *)(base + at.ranks),
 		.types = (const uint8_t *)(base + at.types),
 		.text = base + at.text,
 		.merge_mask = header->merge_slots - 1,
+		.string_mask = header->string_slots - 1,
 	};
 }
 
@@ -129,6 +168,41 @@ static inline const struct table_merge *table_find_merge(const struct table *tab
 			return merge;
 	}
 	return NULL;
+}
+
+/* FNV-1a, with the upper half folded in because slots are chosen by the lower bits. */
+static inline uint32_t table_string_hash(const char *bytes, size_t n_bytes)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+	for (size_t i = 0; i < n_bytes; i++)
+		hash = (hash ^ (uint8_t)bytes[i]) * 0x100000001b3ull;
+	return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* The token of exactly these bytes; TOKEN_NONE where there is none. Only where there are strings. */
+static inline uint32_t table_find_string(const struct table *table, const char *bytes, size_t n_bytes)
+{
+	if (n_bytes > table->header->longest_bytes)
+		return TOKEN_NONE;
+	uint32_t hash = table_string_hash(bytes, n_bytes), slot = hash;
+	for (uint32_t probe = 0; probe < TABLE_MAX_PROBES; probe++, slot++) {
+		const struct table_string *string = &table->strings[slot & table->string_mask];
+		if (string->id == TOKEN_NONE)
+			return TOKEN_NONE;
+		if (string->hash != hash)
+			continue;
+		struct tokenizer_string piece = table_piece(table, string->id);
+		if (piece.n_bytes == n_bytes && memcmp(piece.bytes, bytes, n_bytes) == 0)
+			return string->id;
+	}
+	return TOKEN_NONE;
+}
+
+/* Whether some token has these two bytes side by side. */
+static inline bool table_joins(const struct table *table, uint8_t left, uint8_t right)
+{
+	uint32_t pair = (uint32_t)left << 8 | right;
+	return table->joins[pair / 8] >> pair % 8 & 1;
 }
 
 /* Types whose spelling is looked for in texts. */

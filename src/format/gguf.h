@@ -114,5 +114,7 @@ int gguf_get_string(const struct gguf *gguf, const char *key, struct gguf_string
 /* All strings of an array: *out returns owned (one allocation), elements are views. */
 int gguf_get_strings(const struct gguf *gguf, const char *key, struct gguf_string **out, uint64_t *n, struct err *err);
 int gguf_get_i32s(const struct gguf *gguf, const char *key, int32_t **out, uint64_t *n, struct err *err);
+/* All floats of an array of FLOAT32, whatever they are: *out returns owned. */
+int gguf_get_f32s(const struct gguf *gguf, const char *key, float **out, uint64_t *n, struct err *err);
 
 #endif

@@ -236,3 +236,19 @@ int gguf_get_i32s(const struct gguf *gguf, const char *key, int32_t **out, uint6
 	*n = value->n;
 	return 0;
 }
+
+int gguf_get_f32s(const struct gguf *gguf, const char *key, float **out, uint64_t *n, struct err *err)
+{
+	const struct gguf_value *value = NULL;
+	int rc = find_typed(gguf, key, GGUF_FLOAT32, true, "an array of float", &value, err);
+	if (rc)
+		return rc;
+	float *floats = reallocarray(NULL, value->n ? value->n : 1, sizeof *floats);
+	if (!floats)
+		return err_set(err, -ENOMEM, "key '%s': no memory for %" PRIu64 " floats", key, value->n);
+	if (value->n)
+		memcpy(floats, value->data, value->n * sizeof *floats);
+	*out = floats;
+	*n = value->n;
+	return 0;
+}

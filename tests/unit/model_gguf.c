@@ -322,6 +322,13 @@ START_TEST(refuses_wrong_tokenizers)
 	builder_array(&b, "tokenizer.ggml.token_type", GGUF_INT32, 1);
 	builder_raw(&b, "\1\0\0\0", 4, FIELD_VALUE);
 	refuse(&b, -EINVAL, "1 types for 260 tokens");
+	begin(&b);
+	builder_array(&b, "tokenizer.ggml.scores", GGUF_FLOAT32, 1);
+	builder_raw(&b, "\0\0\0\0", 4, FIELD_VALUE);
+	refuse(&b, -EINVAL, "1 scores for 260 tokens");
+	begin(&b);
+	builder_string(&b, "tokenizer.ggml.scores", "none");
+	refuse(&b, -EINVAL, "key 'tokenizer.ggml.scores', value: is string, expected an array of float");
 }
 END_TEST
 

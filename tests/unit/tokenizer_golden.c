@@ -1,6 +1,6 @@
-/* A real model's tokenizer against ids recorded from llama.cpp: every text of the golden file, every prompt of its
- * completions. The model is a 98 MB file that is not part of the sources: WEIGHTD_TEST_MODEL names it, without it the
- * test is skipped. */
+/* Real models' tokenizers against ids recorded from llama.cpp: every text of the golden file, every prompt of its
+ * completions. The models are files that are not part of the sources: WEIGHTD_TEST_MODEL names SmolLM2's (byte-level,
+ * 98 MB), WEIGHTD_TEST_GEMMA Gemma 3's (SentencePiece, 253 MB); without one its tests are left out. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,12 +17,18 @@
 #include "tests/unit/suite.h"
 
 static struct {
-	const char *model_path;
+	const char *model_path, *golden_name;
 	char golden_path[4096];
 	struct tokenizer *tokenizer;
 	void *table;
 	yyjson_doc *golden;
 } state;
+
+static const char *srcdir(void)
+{
+	const char *path = getenv("srcdir");
+	return path ? path : ".";
+}
 
 static void require(int ret, const struct err *err)
 {
@@ -80,13 +86,20 @@ static void build_table(const struct gguf *gguf)
 	};
 	char *model = text_of(gguf, "tokenizer.ggml.model"), *pre = text_of(gguf, "tokenizer.ggml.pre");
 	struct tokenizer_string *tokens = strings(gguf, "tokenizer.ggml.tokens", &source.n_tokens);
-	struct tokenizer_string *merges = strings(gguf, "tokenizer.ggml.merges", &source.n_merges);
+	struct tokenizer_string *merges = NULL;
+	if (gguf_find(gguf, "tokenizer.ggml.merges"))
+		merges = strings(gguf, "tokenizer.ggml.merges", &source.n_merges);
+	float *scores = NULL;
+	uint64_t n_scores = source.n_tokens;
+	if (gguf_find(gguf, "tokenizer.ggml.scores"))
+		require(gguf_get_f32s(gguf, "tokenizer.ggml.scores", &scores, &n_scores, &err), &err);
+	ck_assert_uint_eq(n_scores, source.n_tokens);
 	int32_t *types;
 	uint64_t n_types, bytes;
 	require(gguf_get_i32s(gguf, "tokenizer.ggml.token_type", &types, &n_types, &err), &err);
 	ck_assert_uint_eq(n_types, source.n_tokens);
 	source.model = model, source.pre = pre;
-	source.tokens = tokens, source.merges = merges, source.types = types;
+	source.tokens = tokens, source.merges = merges, source.types = types, source.scores = scores;
 	require(vocab_table(&source, &state.table, &bytes, &err), &err);
 	require(tokenizer_attach(state.table, bytes, &state.tokenizer, &err), &err);
 	free(model);
@@ -94,10 +107,12 @@ static void build_table(const struct gguf *gguf)
 	free(tokens);
 	free(merges);
 	free(types);
+	free(scores);
 }
 
 static void setup(void)
 {
+	snprintf(state.golden_path, sizeof state.golden_path, "%s/tests/golden/%s", srcdir(), state.golden_name);
 	int fd = open(state.model_path, O_RDONLY | O_CLOEXEC);
 	ck_assert_msg(fd >= 0, "%s: %s", state.model_path, strerror(errno));
 	struct stat st;
@@ -116,6 +131,20 @@ static void setup(void)
 	ck_assert_msg(state.golden, "%s: cannot be read", state.golden_path);
 }
 
+static void setup_smollm(void)
+{
+	state.model_path = getenv("WEIGHTD_TEST_MODEL");
+	state.golden_name = "smollm2-135m-instruct-q4_1.json";
+	setup();
+}
+
+static void setup_gemma(void)
+{
+	state.model_path = getenv("WEIGHTD_TEST_GEMMA");
+	state.golden_name = "gemma3-270m-q4_k_m.json";
+	setup();
+}
+
 static void teardown(void)
 {
 	yyjson_doc_free(state.golden);
@@ -126,7 +155,7 @@ static void teardown(void)
 static yyjson_val *rows(const char *name)
 {
 	yyjson_val *array = yyjson_obj_get(yyjson_doc_get_root(state.golden), name);
-	ck_assert_uint_gt(yyjson_arr_size(array), 0);
+	ck_assert(yyjson_is_arr(array));
 	return array;
 }
 
@@ -149,11 +178,12 @@ static struct token_list check_ids(yyjson_val *text, yyjson_val *ids, bool add_s
 	return list;
 }
 
-static void check_text(const struct token_list *list, yyjson_val *text)
+/* `list` from `first` on spells the text. */
+static void check_text(const struct token_list *list, size_t first, yyjson_val *text)
 {
 	const char *want = yyjson_get_str(text);
 	size_t at = 0, n_want = yyjson_get_len(text);
-	for (size_t i = 0; i < list->n; i++) {
+	for (size_t i = first; i < list->n; i++) {
 		uint32_t n_bytes;
 		const char *piece = tokenizer_piece(state.tokenizer, list->ids[i], true, &n_bytes);
 		ck_assert_uint_le(n_bytes, n_want - at);
@@ -167,15 +197,17 @@ START_TEST(texts)
 {
 	size_t i, n;
 	yyjson_val *row;
+	ck_assert_uint_gt(yyjson_arr_size(rows("tokenize")), 0);
 	yyjson_arr_foreach(rows("tokenize"), i, n, row)
 	{
 		yyjson_val *text = yyjson_obj_get(row, "text"), *back = yyjson_obj_get(row, "detokenized");
 		ck_assert(yyjson_is_str(back));
 		struct token_list list = check_ids(text, yyjson_obj_get(row, "ids_parse_special"), false, true);
-		check_text(&list, back);
+		check_text(&list, 0, back);
 		token_list_fini(&list);
 		list = check_ids(text, yyjson_obj_get(row, "ids_add_special"), true, false);
-		check_text(&list, back);
+		bool has_bos = list.n && (int64_t)list.ids[0] == tokenizer_bos(state.tokenizer);
+		check_text(&list, has_bos, back);
 		token_list_fini(&list);
 	}
 }
@@ -183,7 +215,8 @@ END_TEST
 
 START_TEST(prompts)
 {
-	static const char *const kinds[] = {"greedy", "chat"};
+	static const char *const kinds[] = {"greedy", "chat"}; /* a base model has no chats */
+	ck_assert_uint_gt(yyjson_arr_size(rows("greedy")), 0);
 	for (size_t k = 0; k < 2; k++) {
 		size_t i, n;
 		yyjson_val *row;
@@ -200,7 +233,8 @@ END_TEST
 /* What was generated is recorded as ids and as text; the ids' pieces make the text. */
 START_TEST(completions)
 {
-	static const char *const kinds[] = {"greedy", "chat"};
+	static const char *const kinds[] = {"greedy", "chat"}; /* a base model has no chats */
+	ck_assert_uint_gt(yyjson_arr_size(rows("greedy")), 0);
 	for (size_t k = 0; k < 2; k++) {
 		size_t i, n;
 		yyjson_val *row;
@@ -228,23 +262,31 @@ START_TEST(completions)
 }
 END_TEST
 
-int main(void)
+static bool add_model(Suite *suite, const char *name, const char *variable, void (*set_up)(void))
 {
-	state.model_path = getenv("WEIGHTD_TEST_MODEL");
-	if (!state.model_path || !*state.model_path) {
-		puts("skipped: WEIGHTD_TEST_MODEL does not name SmolLM2-135M-Instruct.Q4_1.gguf");
-		return 77;
+	const char *path = getenv(variable);
+	if (!path || !*path) {
+		printf("left out: %s does not name the model file of %s\n", variable, name);
+		return false;
 	}
-	const char *srcdir = getenv("srcdir");
-	snprintf(state.golden_path, sizeof state.golden_path, "%s/tests/golden/smollm2-135m-instruct-q4_1.json",
-		 srcdir ? srcdir : ".");
-	TCase *tcase = tcase_create("tokenizer_golden");
-	tcase_add_unchecked_fixture(tcase, setup, teardown);
+	TCase *tcase = tcase_create(name);
+	tcase_add_unchecked_fixture(tcase, set_up, teardown);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, texts);
 	tcase_add_test(tcase, prompts);
 	tcase_add_test(tcase, completions);
-	Suite *suite = suite_create("tokenizer_golden");
 	suite_add_tcase(suite, tcase);
-	return suite_run(suite);
+	return true;
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("tokenizer_golden");
+	bool smollm = add_model(suite, "SmolLM2-135M-Instruct", "WEIGHTD_TEST_MODEL", setup_smollm);
+	bool gemma = add_model(suite, "gemma-3-270m", "WEIGHTD_TEST_GEMMA", setup_gemma);
+	if (smollm || gemma)
+		return suite_run(suite);
+	puts("skipped: no model file is named");
+	srunner_free(srunner_create(suite));
+	return 77;
 }

@@ -54,7 +54,7 @@ static void replace(struct tokenizer_string *string, const char *text)
 
 START_TEST(other_tokenizers)
 {
-	refused(-ENOTSUP, "tokenizer.ggml.model = \"llama\"", source.model = "llama");
+	refused(-ENOTSUP, "tokenizer.ggml.model = \"t5\"", source.model = "t5");
 	refused(-ENOTSUP, "tokenizer.ggml.model", source.model = "");
 	refused(-ENOTSUP, "tokenizer.ggml.pre = \"smollm2\"", source.pre = "smollm2");
 	refused(-ENOTSUP, "tokenizer.ggml.pre", source.pre = "");
@@ -303,7 +303,13 @@ START_TEST(damaged_headers)
 {
 	rejected("magic", header->magic++);
 	rejected("version", header->version++);
+	rejected("kind", header->kind = 999);
+	rejected("spelling needs", header->kind = TABLE_PIECES);
 	rejected("pre-tokenizer", header->pre = 999);
+	rejected("string slots", header->string_slots = 17);
+	rejected("ranks or joins", header->n_ranks = 1);
+	rejected("ranks or joins", header->n_join_bytes = 1);
+	rejected("flags", header->blank_prefix = 2);
 	rejected("number of tokens", header->n_tokens = 0);
 	rejected("number of tokens", header->n_tokens = UINT32_MAX);
 	rejected("merge slots", header->merge_slots = 0);
@@ -316,9 +322,9 @@ START_TEST(damaged_headers)
 	rejected("add up", header->table_bytes++);
 	rejected("flags", header->add_bos = 2);
 	rejected("flags", header->add_eos = UINT32_MAX);
-	rejected("bos, eos or eot", header->bos = (int32_t)header->n_tokens);
-	rejected("bos, eos or eot", header->eos = -2);
-	rejected("bos, eos or eot", header->eot = INT32_MIN);
+	rejected("bos, eos, eot or unk", header->bos = (int32_t)header->n_tokens);
+	rejected("bos, eos, eot or unk", header->eos = -2);
+	rejected("bos, eos, eot or unk", header->eot = INT32_MIN);
 	rejected("does not have", header->bos = -1);
 	rejected("does not have", header->eos = -1);
 	rejected("byte tokens", header->byte_ids[255] = header->n_tokens);
