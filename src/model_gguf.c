@@ -388,8 +388,9 @@ static int read_ids(const struct gguf *gguf, struct tokenizer_source *tokenizer,
 	return 0;
 }
 
-/* SentencePiece models that say nothing were made before these keys were, by converters that meant the defaults of
- * SentencePiece's own LLaMA model. */
+/* Files that say nothing leave the rules to the reader's knowledge of the tokenizer, as llama.cpp has it: SentencePiece
+ * models begin with BOS and a blank, Llama 3 with BOS. That Llama 3 looks for whole words before it merges has no key.
+ */
 static int read_rules(const struct gguf *gguf, struct tokenizer_source *tokenizer, struct err *err)
 {
 	const struct {
@@ -400,7 +401,12 @@ static int read_rules(const struct gguf *gguf, struct tokenizer_source *tokenize
 		{"tokenizer.ggml.add_eos_token", &tokenizer->add_eos},
 		{"tokenizer.ggml.add_space_prefix", &tokenizer->add_space_prefix},
 	};
-	tokenizer->add_bos = tokenizer->add_space_prefix = strcmp(tokenizer->model, "llama") == 0;
+	bool pieces = strcmp(tokenizer->model, "llama") == 0;
+	bool llama3 = strcmp(tokenizer->pre, "llama-bpe") == 0 || strcmp(tokenizer->pre, "llama3") == 0 ||
+		      strcmp(tokenizer->pre, "llama-v3") == 0;
+	tokenizer->add_space_prefix = pieces;
+	tokenizer->ignore_merges = !pieces && llama3;
+	tokenizer->add_bos = (pieces || llama3) && tokenizer->bos >= 0;
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
 		int rc = gguf_get_bool(gguf, rules[i].key, rules[i].rule, err);
 		if (rc && rc != -ENOENT)

@@ -30,8 +30,8 @@ struct tokenizer_string {
 
 /* What a model file says of its tokenizer; all pointers borrowed for the call. */
 struct tokenizer_source {
-	const char *model;		       /* "gpt2", "llama" */
-	const char *pre;		       /* "smollm"; "llama" has none */
+	const char *model; /* "gpt2", "llama" */
+	const char *pre;   /* "smollm", "gpt-2", "llama-bpe", "qwen2", "default"; "llama" has none */
 	const struct tokenizer_string *tokens; /* [n_tokens], in the file's byte-to-unicode spelling */
 	const int32_t *types;		       /* [n_tokens] enum token_type, or NULL: all normal */
 	uint32_t n_tokens;
@@ -40,6 +40,7 @@ struct tokenizer_source {
 	uint32_t n_merges;
 	int64_t bos, eos, eot, unk, pad; /* -1: none */
 	bool add_bos, add_eos;
+	bool ignore_merges;    /* a word that is a token is not merged, only "gpt2" */
 	bool add_space_prefix; /* a blank goes before a text, and before what follows a special; only "llama" */
 };
 

@@ -67,8 +67,8 @@ static int count_tokens(const struct tokenizer_source *source, struct table_head
 		if (n_bytes < 0)
 			return err_set(err, -EINVAL, "tokenizer.ggml.tokens[%u]: a byte token must be spelled <0xHH>",
 				       id);
-		if (header->kind == TABLE_PIECES && type_of(source, id) == TOKEN_NORMAL) {
-			if (n_bytes > TABLE_MAX_PIECE_BYTES)
+		if (type_of(source, id) == TOKEN_NORMAL) {
+			if (header->kind == TABLE_PIECES && n_bytes > TABLE_MAX_PIECE_BYTES)
 				return err_set(err, -ENOTSUP,
 					       "tokenizer.ggml.tokens[%u]: %lld bytes, up to %d are possible", id,
 					       (long long)n_bytes, TABLE_MAX_PIECE_BYTES);
@@ -121,6 +121,10 @@ static int plan(const struct tokenizer_source *source, struct table_header *out,
 		header.n_ranks = source->n_tokens;
 		header.n_join_bytes = TABLE_JOIN_BYTES;
 		header.blank_prefix = source->add_space_prefix;
+	}
+	if (header.kind == TABLE_BYTE_LEVEL && source->ignore_merges) {
+		header.string_slots = slots_for(source->n_tokens);
+		header.whole_words = true;
 	}
 	header.add_bos = source->add_bos;
 	header.add_eos = source->add_eos;
@@ -331,6 +335,8 @@ int tokenizer_table_build(const struct tokenizer_source *source, void *dst, uint
 		ret = draft_pieces(&draft, err);
 	} else {
 		ret = write_byte_ids(&draft, &index, err);
+		if (ret == 0 && header.whole_words)
+			ret = draft_strings(&draft, err);
 	}
 	if (ret == 0)
 		ret = write_merges(&draft, &index, err);

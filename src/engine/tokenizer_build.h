@@ -18,6 +18,9 @@ struct draft {
 	struct table view; /* the same bytes, to read */
 };
 
+/* The index by spelling, of normal tokens. The pieces' text is written already. -EINVAL: made to collide. */
+int draft_strings(struct draft *draft, struct err *err);
+
 /* What a vocabulary of scored pieces needs: strings, ranks, joins and byte ids. The pieces' text is written already.
  * -EINVAL: a score that is no number, strings made to collide, characters that nothing could stand for; -ENOMEM. */
 int draft_pieces(struct draft *draft, struct err *err);

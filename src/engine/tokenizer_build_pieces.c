@@ -18,7 +18,7 @@ static bool is_searched(const struct draft *draft, uint32_t id)
 	return draft->types[id] == TOKEN_NORMAL && spelled.n_bytes && !memchr(spelled.bytes, ' ', spelled.n_bytes);
 }
 
-static int write_strings(struct draft *draft, struct err *err)
+int draft_strings(struct draft *draft, struct err *err)
 {
 	memset(draft->strings, 0xff, draft->header->string_slots * sizeof *draft->strings);
 	for (uint32_t id = 0; id < draft->header->n_tokens; id++) {
@@ -102,7 +102,7 @@ int draft_pieces(struct draft *draft, struct err *err)
 {
 	int ret = write_byte_tokens(draft, err);
 	if (ret == 0)
-		ret = write_strings(draft, err);
+		ret = draft_strings(draft, err);
 	if (ret == 0)
 		ret = write_ranks(draft, err);
 	if (ret == 0)

@@ -195,7 +195,13 @@ static int next_split_word(struct tokenizer_encoding *encoding, struct err *err)
 	size_t n_bytes;
 	int ret = split_next(encoding->split, &word, &n_bytes, err);
 	encoding->splitting = ret > 0;
-	return ret > 0 ? begin_word(encoding, word, n_bytes, false, 0) : ret;
+	if (ret <= 0)
+		return ret;
+	const struct table *table = &encoding->tokenizer->table;
+	uint32_t whole = table->header->whole_words ? table_find_string(table, word, n_bytes) : TOKEN_NONE;
+	if (whole != TOKEN_NONE)
+		return append(encoding, whole, err);
+	return begin_word(encoding, word, n_bytes, false, 0);
 }
 
 /* A blank that is due before a text is the first character of its first word, or a word of its own. */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PASSES = 2, MATCH_LIMIT = 100000, DEPTH_LIMIT = 100 };
+enum { MAX_PASSES = 4, MATCH_LIMIT = 100000, DEPTH_LIMIT = 100 };
 
 /* What GPT-2 calls a word: an English contraction, or letters, digits or anything else, each with the blank before it,
  * or white space; white space leaves its last character to the word that follows. */
@@ -27,19 +27,36 @@ enum { MAX_PASSES = 2, MATCH_LIMIT = 100000, DEPTH_LIMIT = 100 };
 	"|\\p{White_Space}+(?!\\P{White_Space})" \
 	"|\\p{White_Space}+"
 
+/* Llama 3's and Qwen's words, which differ in how many digits make one: contractions in either case, letters with any
+ * one character before them that is no line end, marks with the line ends behind them, white space up to its last line
+ * end, and other white space as above. That last line end is found going forward, one line after the other:
+ * `\s*[\r\n]+` would look for it from behind. */
+#define LLAMA3_WORDS(digits)                                        \
+	"(?i:'(?:s|t|re|ve|m|ll|d))"                                \
+	"|[^\\r\\n\\p{L}\\p{N}]?\\p{L}++"                           \
+	"|" digits "| ?[^\\p{White_Space}\\p{L}\\p{N}]++[\\r\\n]*+" \
+	"|(?:[^\\P{White_Space}\\r\\n]*+[\\r\\n]++)++"              \
+	"|\\p{White_Space}+(?!\\P{White_Space})"                    \
+	"|\\p{White_Space}+"
+
 static const struct pre_tokenizer {
 	const char *name; /* tokenizer.ggml.pre */
 	enum split_kind kind;
 	const char *passes[MAX_PASSES]; /* NULL: fewer */
 } pre_tokenizers[] = {
 	{"smollm", SPLIT_SMOLLM, {"\\p{N}", GPT2_WORDS}}, /* each digit is a word of its own */
+	{"gpt-2", SPLIT_GPT2, {GPT2_WORDS}},
+	{"llama-bpe", SPLIT_LLAMA3, {LLAMA3_WORDS("\\p{N}{1,3}+")}},
+	{"llama3", SPLIT_LLAMA3, {LLAMA3_WORDS("\\p{N}{1,3}+")}},
+	{"llama-v3", SPLIT_LLAMA3, {LLAMA3_WORDS("\\p{N}{1,3}+")}},
+	{"qwen2", SPLIT_QWEN2, {LLAMA3_WORDS("\\p{N}")}},
+	{"default", SPLIT_DEFAULT, {"[\\p{P}$+<=>^~|]++", GPT2_WORDS, "\\p{N}++", "[0-9][0-9][0-9]"}},
 };
 enum { N_PRE_TOKENIZERS = sizeof pre_tokenizers / sizeof pre_tokenizers[0] };
 
 struct split_rules {
 	uint32_t n_passes;
 	pcre2_code *code[MAX_PASSES];
-	pcre2_match_context *limits;
 };
 
 /* Where one pass stands in the piece it was given. */
@@ -52,6 +69,7 @@ struct pass {
 struct split {
 	const struct split_rules *rules;
 	pcre2_match_data *match;
+	pcre2_match_context *limits;
 	struct pass passes[MAX_PASSES];
 };
 
@@ -99,12 +117,7 @@ int split_rules_new(uint32_t kind, struct split_rules **out, struct err *err)
 	struct split_rules *rules = calloc(1, sizeof *rules);
 	if (!rules)
 		return -ENOMEM;
-	int ret = -ENOMEM;
-	rules->limits = pcre2_match_context_create(NULL);
-	if (!rules->limits)
-		goto fail;
-	pcre2_set_match_limit(rules->limits, MATCH_LIMIT);
-	pcre2_set_depth_limit(rules->limits, DEPTH_LIMIT);
+	int ret = 0;
 	for (; rules->n_passes < MAX_PASSES && pre->passes[rules->n_passes]; rules->n_passes++) {
 		ret = compile(pre->passes[rules->n_passes], &rules->code[rules->n_passes], err);
 		if (ret < 0)
@@ -123,7 +136,6 @@ void split_rules_free(struct split_rules *rules)
 		return;
 	for (uint32_t i = 0; i < MAX_PASSES; i++)
 		pcre2_code_free(rules->code[i]);
-	pcre2_match_context_free(rules->limits);
 	free(rules);
 }
 
@@ -134,10 +146,12 @@ int split_new(const struct split_rules *rules, struct split **out)
 		return -ENOMEM;
 	split->rules = rules;
 	split->match = pcre2_match_data_create(1, NULL);
-	if (!split->match) {
+	split->limits = pcre2_match_context_create(NULL);
+	if (!split->match || !split->limits) {
 		split_free(split);
 		return -ENOMEM;
 	}
+	pcre2_set_depth_limit(split->limits, DEPTH_LIMIT);
 	*out = split;
 	return 0;
 }
@@ -147,6 +161,7 @@ void split_free(struct split *split)
 	if (!split)
 		return;
 	pcre2_match_data_free(split->match);
+	pcre2_match_context_free(split->limits);
 	free(split);
 }
 
@@ -159,6 +174,8 @@ void split_begin(struct split *split, const char *text, size_t n_bytes)
 {
 	memset(split->passes, 0, sizeof split->passes);
 	pass_begin(&split->passes[0], text, n_bytes);
+	/* Lines of white space are one step each, and a text may be nothing else. */
+	pcre2_set_match_limit(split->limits, MATCH_LIMIT + 2 * (uint32_t)n_bytes);
 }
 
 /* Finds the next match in the pass's piece. Returns 1, 0: none, or an error. */
@@ -168,7 +185,7 @@ static int find_match(struct split *split, uint32_t n, const char **start, const
 	/* The caller vouches for the UTF-8; checking it again for every word would make long texts quadratic. */
 	int found = pcre2_match(split->rules->code[n], (PCRE2_SPTR)pass->piece, (size_t)(pass->piece_end - pass->piece),
 				(size_t)(pass->at - pass->piece), PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, split->match,
-				split->rules->limits);
+				split->limits);
 	if (found == PCRE2_ERROR_NOMATCH)
 		return 0;
 	if (found < 0)

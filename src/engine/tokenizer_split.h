@@ -13,6 +13,10 @@
 
 enum split_kind { /* written to segments: never renumber */
 		  SPLIT_SMOLLM = 1,
+		  SPLIT_GPT2 = 2,
+		  SPLIT_LLAMA3 = 3,
+		  SPLIT_QWEN2 = 4,
+		  SPLIT_DEFAULT = 5, /* what llama.cpp takes for a file that names none */
 };
 
 /* The kind that a model file names (tokenizer.ggml.pre). Returns 0, -ENOTSUP. */

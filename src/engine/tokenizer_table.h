@@ -69,7 +69,8 @@ struct table_header {
 	uint32_t n_join_bytes;	    /* TABLE_JOIN_BYTES, or 0 */
 	uint32_t blank_prefix;	    /* 0 or 1: a blank goes before a text and before what follows a special */
 	uint32_t longest_bytes;	    /* of the tokens in `strings` */
-	uint32_t reserved[10];
+	uint32_t whole_words;	    /* 0 or 1: a word that is a token is not merged */
+	uint32_t reserved[9];
 	uint32_t byte_ids[256]; /* the token of each single byte, TOKEN_NONE where the vocabulary has none */
 };
 static_assert(sizeof(struct table_header) == 1152, "table_header is part of the segment layout");

@@ -475,6 +475,27 @@ START_TEST(pieces_are_what_a_token_adds_to_a_text)
 }
 END_TEST
 
+/* Llama 3's rule: a word that is a token as a whole is that token, also where its merges lead elsewhere. */
+START_TEST(whole_words_before_merges)
+{
+	for (int whole = 0; whole < 2; whole++) {
+		struct fixture f;
+		vocab_init(&f.vocab);
+		uint32_t bc = vocab_merge(&f.vocab, 'b', 'c'), abc = vocab_add(&f.vocab, "abc", 3, TOKEN_NORMAL);
+		vocab_add(&f.vocab, "dd", 2, TOKEN_CONTROL);
+		f.vocab.source.pre = "llama-bpe";
+		f.vocab.source.ignore_merges = whole;
+		attach(&f);
+		if (whole)
+			expect(&f, "abc.abcd", false, false, abc, '.', 'a', bc, 'd');
+		else
+			expect(&f, "abc.abcd", false, false, 'a', bc, '.', 'a', bc, 'd');
+		expect(&f, "dd", false, false, 'd', 'd'); /* only normal tokens are words */
+		fini(&f);
+	}
+}
+END_TEST
+
 /* --- limits, and where the table lies --------------------------------------------------------- */
 
 START_TEST(stops_at_the_limit_and_leaves_the_list_as_it_was)
@@ -569,6 +590,7 @@ int main(void)
 	tcase_add_test(tcase, adds_bos_and_eos_as_the_model_says);
 	tcase_add_test(tcase, no_special_ids);
 	tcase_add_test(tcase, pieces_are_what_a_token_adds_to_a_text);
+	tcase_add_test(tcase, whole_words_before_merges);
 	tcase_add_test(tcase, stops_at_the_limit_and_leaves_the_list_as_it_was);
 	tcase_add_test(tcase, table_may_lie_anywhere);
 	tcase_add_loop_test(tcase, long_texts_take_linear_time, 0, 12);
