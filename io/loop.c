@@ -93,6 +93,13 @@ void loop_receive(struct loop *loop, struct loop_op *op, int socket, void *buffe
 	start(loop, op, LOOP_RECEIVE, socket);
 }
 
+void loop_receive_lent(struct loop *loop, struct loop_op *op, int socket)
+{
+	op->buffer = NULL; /* the backend's to fill in */
+	op->n_bytes = LOOP_LENT_BYTES;
+	start(loop, op, LOOP_LENT, socket);
+}
+
 void loop_send(struct loop *loop, struct loop_op *op, int socket, const void *buffer, size_t n_bytes)
 {
 	op->buffer = (void *)(uintptr_t)buffer; /* const goes: one field serves both directions, a send only reads it */
@@ -141,6 +148,7 @@ short loop_interest(const struct loop_op *op)
 		return POLLRDHUP; /* the kernel adds POLLERR and POLLHUP itself */
 	case LOOP_ACCEPT:
 	case LOOP_RECEIVE:
+	case LOOP_LENT:
 	case LOOP_READ:
 	case LOOP_POLL:
 	case LOOP_TIMER:

@@ -14,6 +14,7 @@
 #include "src/err.h"
 
 enum io_backend { IO_AUTO = 0, IO_URING = 1, IO_EPOLL = 2 };
+enum { LOOP_LENT_BYTES = 16384 };
 
 struct loop;
 struct loop_op;
@@ -45,6 +46,9 @@ enum io_backend loop_backend(const struct loop *loop); /* never IO_AUTO */
 
 void loop_accept(struct loop *loop, struct loop_op *op, int listener); /* result: a new descriptor, owned */
 void loop_receive(struct loop *loop, struct loop_op *op, int socket, void *buffer, size_t n_bytes); /* 0: peer closed */
+/* The same into memory that the loop lends for the call of `done` alone: op->buffer, LOOP_LENT_BYTES at most. So a
+ * connection that says nothing holds no buffer. */
+void loop_receive_lent(struct loop *loop, struct loop_op *op, int socket);
 void loop_send(struct loop *loop, struct loop_op *op, int socket, const void *buffer,
 	       size_t n_bytes);								     /* may be short */
 void loop_read(struct loop *loop, struct loop_op *op, int fd, void *buffer, size_t n_bytes); /* an eventfd or a pipe */

@@ -45,6 +45,7 @@ struct loop_epoll {
 	size_t n_watches;
 	struct loop_op *ready, **ready_end; /* first in, first out */
 	struct loop_op *timers;		    /* by deadline; few, so a list does */
+	char lent[LOOP_LENT_BYTES];	    /* of lent receives: `done` runs right after each */
 };
 
 static struct loop_epoll *epoll_of(struct loop *loop)
@@ -97,6 +98,8 @@ static void add_timer(struct loop_epoll *epoll, struct loop_op *op)
 
 static void epoll_start(struct loop *loop, struct loop_op *op)
 {
+	if (op->kind == LOOP_LENT)
+		op->buffer = epoll_of(loop)->lent;
 	if (op->kind == LOOP_TIMER)
 		add_timer(epoll_of(loop), op);
 	else
@@ -210,6 +213,7 @@ static int attempt(const struct loop_op *op)
 	case LOOP_HANGUP:
 		return poll_now(op);
 	case LOOP_RECEIVE:
+	case LOOP_LENT:
 		n = recv(op->fd, op->buffer, n_bytes, MSG_DONTWAIT);
 		break;
 	case LOOP_SEND:

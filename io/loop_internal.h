@@ -4,7 +4,7 @@
 
 #include "io/loop.h"
 
-enum loop_kind { LOOP_ACCEPT = 1, LOOP_RECEIVE, LOOP_SEND, LOOP_READ, LOOP_POLL, LOOP_HANGUP, LOOP_TIMER };
+enum loop_kind { LOOP_ACCEPT = 1, LOOP_RECEIVE, LOOP_LENT, LOOP_SEND, LOOP_READ, LOOP_POLL, LOOP_HANGUP, LOOP_TIMER };
 
 struct loop_backend {
 	enum io_backend id;

@@ -14,7 +14,11 @@
  *
  * More completions than the completion queue holds are kept by the kernel (IORING_FEAT_NODROP, asked for) and handed
  * out at the next enter. A descriptor in non-blocking mode answers -EAGAIN where a blocking one would have waited (the
- * doorbell eventfds are such); then a poll takes the operation's place and the operation is issued again after it. */
+ * doorbell eventfds are such); then a poll takes the operation's place and the operation is issued again after it.
+ *
+ * Lent receives name no buffer: the kernel takes one from a ring of them when bytes are there, and gets it back when
+ * `done` has returned. So few are enough for any number of connections; when all are out (-ENOBUFS), a poll takes the
+ * receive's place, and by the time it is issued again those buffers are back. */
 #include "io/loop_internal.h"
 
 #include <assert.h>
@@ -28,7 +32,11 @@
 /* struct loop_op carries the timer's time for as long as the kernel may look at it. */
 static_assert(sizeof(struct __kernel_timespec) == sizeof(((struct loop_op *)0)->timespec), "timespec fits");
 
-enum { CANCEL_TAG = 0 }; /* user_data of cancellations: no operation lives at address 0 */
+enum {
+	CANCEL_TAG = 0,	   /* user_data of cancellations: no operation lives at address 0 */
+	LENT_BUFFERS = 16, /* a power of two */
+	LENT_GROUP = 0,
+};
 
 enum phase {
 	ISSUED = 1,  /* its own SQE is with the kernel */
@@ -40,6 +48,8 @@ enum phase {
 struct loop_uring {
 	struct loop loop;
 	struct io_uring ring;
+	struct io_uring_buf_ring *lent; /* those that the kernel may take; owned */
+	char *lent_bytes;		/* [LENT_BUFFERS][LOOP_LENT_BYTES] owned */
 	unsigned n_parked;
 	unsigned n_cancels_wanted; /* cancellations for which no SQE could be had */
 };
@@ -72,6 +82,11 @@ static void prepare(struct io_uring_sqe *sqe, struct loop_op *op)
 		break;
 	case LOOP_RECEIVE:
 		io_uring_prep_recv(sqe, op->fd, op->buffer, length_of(op), 0);
+		break;
+	case LOOP_LENT:
+		io_uring_prep_recv(sqe, op->fd, NULL, LOOP_LENT_BYTES, 0);
+		sqe->flags |= IOSQE_BUFFER_SELECT;
+		sqe->buf_group = LENT_GROUP;
 		break;
 	case LOOP_SEND:
 		io_uring_prep_send(sqe, op->fd, op->buffer, length_of(op), MSG_NOSIGNAL);
@@ -165,6 +180,8 @@ static void retry(struct loop_uring *uring)
 static void complete(struct loop_uring *uring, struct loop_op *op, int result)
 {
 	bool polled = op->phase == POLLING;
+	if (result == -ENOBUFS && op->kind == LOOP_LENT)
+		result = -EAGAIN;
 	if (op->cancelled && (result == -EINTR || result == -EAGAIN || (polled && result >= 0)))
 		result = -ECANCELED;
 	else if (polled && result >= 0) {
@@ -179,6 +196,29 @@ static void complete(struct loop_uring *uring, struct loop_op *op, int result)
 	} else if (op->kind == LOOP_TIMER && result == -ETIME)
 		result = 0;
 	loop_finish(&uring->loop, op, result);
+}
+
+/* Gives buffer `id` to the kernel. */
+static void lend(struct loop_uring *uring, unsigned id)
+{
+	io_uring_buf_ring_add(uring->lent, uring->lent_bytes + (size_t)id * LOOP_LENT_BYTES, LOOP_LENT_BYTES,
+			      (unsigned short)id, io_uring_buf_ring_mask(LENT_BUFFERS), 0);
+	io_uring_buf_ring_advance(uring->lent, 1);
+}
+
+static void take(struct loop_uring *uring, const struct io_uring_cqe *seen)
+{
+	const struct io_uring_cqe cqe = *seen; /* its place in the queue is given back before `done` runs */
+	struct loop_op *op = io_uring_cqe_get_data(&cqe);
+	bool lent = cqe.flags & IORING_CQE_F_BUFFER;
+	unsigned id = cqe.flags >> IORING_CQE_BUFFER_SHIFT;
+	io_uring_cqe_seen(&uring->ring, (struct io_uring_cqe *)(uintptr_t)seen);
+	if (lent && op)
+		op->buffer = uring->lent_bytes + (size_t)id * LOOP_LENT_BYTES;
+	if (op)
+		complete(uring, op, cqe.res);
+	if (lent)
+		lend(uring, id);
 }
 
 static int uring_turn(struct loop *loop)
@@ -198,11 +238,7 @@ static int uring_turn(struct loop *loop)
 		struct io_uring_cqe *cqe;
 		if (io_uring_peek_cqe(&uring->ring, &cqe) != 0)
 			break;
-		struct loop_op *op = io_uring_cqe_get_data(cqe);
-		int result = cqe->res;
-		io_uring_cqe_seen(&uring->ring, cqe);
-		if (op)
-			complete(uring, op, result);
+		take(uring, cqe);
 	}
 	return 0;
 }
@@ -210,7 +246,10 @@ static int uring_turn(struct loop *loop)
 static void uring_free(struct loop *loop)
 {
 	struct loop_uring *uring = uring_of(loop);
+	if (uring->lent)
+		io_uring_free_buf_ring(&uring->ring, uring->lent, LENT_BUFFERS, LENT_GROUP);
 	io_uring_queue_exit(&uring->ring);
+	free(uring->lent_bytes);
 	free(uring);
 }
 
@@ -264,6 +303,21 @@ static int setup(struct io_uring *ring, unsigned entries, struct err *err)
 	return rc ? err_set(err, rc, "io_uring: setup failed: %s%s", strerror(-rc), hint) : 0;
 }
 
+static int make_lent(struct loop_uring *uring, struct err *err)
+{
+	int rc = 0;
+	uring->lent_bytes = malloc((size_t)LENT_BUFFERS * LOOP_LENT_BYTES);
+	if (!uring->lent_bytes)
+		return err_set(err, -ENOMEM, "io_uring: no memory for the buffers of receives");
+	uring->lent = io_uring_setup_buf_ring(&uring->ring, LENT_BUFFERS, LENT_GROUP, 0, &rc);
+	if (!uring->lent)
+		return err_set(err, rc == -EINVAL ? -ENOSYS : rc,
+			       "io_uring: no ring of buffers for receives (Linux 5.19 is needed): %s", strerror(-rc));
+	for (unsigned id = 0; id < LENT_BUFFERS; id++)
+		lend(uring, id);
+	return 0;
+}
+
 int loop_uring_new(unsigned entries, struct loop **out, struct err *err)
 {
 	struct loop_uring *uring = calloc(1, sizeof *uring);
@@ -276,6 +330,8 @@ int loop_uring_new(unsigned entries, struct loop **out, struct err *err)
 		return rc;
 	}
 	rc = check_operations(&uring->ring, err);
+	if (rc == 0)
+		rc = make_lent(uring, err);
 	if (rc != 0) {
 		uring_free(&uring->loop);
 		return rc;

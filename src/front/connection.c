@@ -63,7 +63,7 @@ struct connection {
 	/* of the request being answered */
 	bool keep_alive, is_http_1_0, is_head;
 	bool chunked; /* its answer is */
-	struct loop_op readable, send, hangup;
+	struct loop_op receive, send, hangup;
 	struct output output;
 };
 
@@ -74,7 +74,7 @@ struct connection {
 static void free_when_still(struct connection *connection)
 {
 	struct connection_set *set = connection->set;
-	if (connection->readable.in_flight || connection->send.in_flight || connection->hangup.in_flight)
+	if (connection->receive.in_flight || connection->send.in_flight || connection->hangup.in_flight)
 		return;
 	if (connection->previous)
 		connection->previous->next = connection->next;
@@ -121,7 +121,7 @@ static void wind_up(struct connection *connection)
 	connection->state = CLOSING;
 	connection->deadline_ns = 0;
 	idle_end(connection);
-	loop_cancel(loop, &connection->readable);
+	loop_cancel(loop, &connection->receive);
 	loop_cancel(loop, &connection->send);
 	loop_cancel(loop, &connection->hangup);
 	free_when_still(connection);
@@ -135,18 +135,7 @@ static void close_now(struct connection *connection)
 
 static void await_bytes(struct connection *connection)
 {
-	loop_poll(connection->set->loop, &connection->readable, connection->socket);
-}
-
-/* What there is, into the set's buffer. Bytes; 0 or -errno: nothing will come any more; -EAGAIN: not now. */
-static ssize_t take_bytes(struct connection *connection)
-{
-	struct connection_set *set = connection->set;
-	ssize_t n = recv(connection->socket, set->in, sizeof set->in, MSG_DONTWAIT);
-	if (n < 0)
-		return errno == EINTR ? -EAGAIN : -errno;
-	set->counts.received_bytes += (uint64_t)n;
-	return n;
+	loop_receive_lent(connection->set->loop, &connection->receive, connection->socket);
 }
 
 static void linger(struct connection *connection)
@@ -157,7 +146,7 @@ static void linger(struct connection *connection)
 	}
 	connection->state = LINGERING;
 	connection->deadline_ns = clock_now_ns() + LINGER_NS;
-	if (!connection->readable.in_flight)
+	if (!connection->receive.in_flight)
 		await_bytes(connection);
 }
 
@@ -243,21 +232,21 @@ static void feed(struct connection *connection, const char *bytes, size_t n_byte
 /* More of a request, or of what comes behind the last one. */
 static void read_bytes(struct connection *connection, int result)
 {
-	ssize_t n = result < 0 ? result : take_bytes(connection);
-	/* Readable and then not: that may be. Cancelled: the poll was that of a request which took too long. */
-	if (n == -EAGAIN || n == -ECANCELED)
+	if (result > 0)
+		connection->set->counts.received_bytes += (uint64_t)result;
+	if (result == -ECANCELED) /* it was that of a request which took too long */
 		await_bytes(connection);
-	else if (n <= 0)
+	else if (result <= 0)
 		close_now(connection);
 	else if (connection->state == READING)
-		feed(connection, connection->set->in, (size_t)n);
+		feed(connection, connection->receive.buffer, (size_t)result);
 	else
 		await_bytes(connection);
 }
 
-static void readable(struct loop_op *op, int result)
+static void received(struct loop_op *op, int result)
 {
-	struct connection *connection = CONNECTION_OF(op, readable);
+	struct connection *connection = CONNECTION_OF(op, receive);
 	switch (connection->state) {
 	case READING:
 	case LINGERING:
@@ -452,7 +441,7 @@ int connection_open(struct connection_set *set, int socket)
 	connection->set = set;
 	connection->socket = socket;
 	connection->last = set->draining;
-	connection->readable.done = readable;
+	connection->receive.done = received;
 	connection->send.done = sent;
 	connection->hangup.done = hung_up;
 	connection->next = set->first;
@@ -507,7 +496,7 @@ static void expire(struct connection *connection)
 	struct connection_counts *counts = &connection->set->counts;
 	if (connection->state == READING && http_is_midway(connection->parser)) {
 		counts->slow_request++;
-		loop_cancel(connection->set->loop, &connection->readable);
+		loop_cancel(connection->set->loop, &connection->receive);
 		tell_refused(connection, 408, "the request did not arrive in time");
 		return;
 	}

@@ -20,7 +20,7 @@
  * places are taken and others wait (connection_set_make_room), the connection that has been idle for longest is closed,
  * once it has been idle for a second, and answers are the last on their connections.
  *
- * A connection that is not saying anything costs about 2 KB: there is one receive buffer for all of them. */
+ * A connection that is not saying anything costs about 2 KB: the loop lends it a buffer when there are bytes. */
 #ifndef WEIGHTD_SRC_FRONT_CONNECTION_H
 #define WEIGHTD_SRC_FRONT_CONNECTION_H
 
@@ -55,8 +55,6 @@ struct connection_limits {
 	uint64_t stall_ns; /* an ended answer of which the client takes no byte for so long is dropped; 0: 30 s */
 };
 
-enum { CONNECTION_RECEIVE_BYTES = 16384 };
-
 /* What has happened, for metrics. */
 struct connection_counts {
 	uint64_t opened;
@@ -80,7 +78,6 @@ struct connection_set {
 	bool crowded;	     /* others wait for a place */
 	struct loop_op tick; /* looks at the deadlines of all, while there are any */
 	struct connection_counts counts;
-	char in[CONNECTION_RECEIVE_BYTES]; /* what is received is parsed before the next receive */
 };
 
 void connection_set_init(struct connection_set *set, struct loop *loop, const struct connection_handler *handler,

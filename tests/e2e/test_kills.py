@@ -152,7 +152,7 @@ class Killer:
             assert self.daemon.process.poll() is None, self.daemon.log()[-3000:]
 
 
-def test_five_hundred_kills(start, tiny, record_property):
+def test_five_hundred_kills(start, tiny, record):
     daemon = start({"tiny": tiny}, {"workers_per_node": 2, "threads": 1})
     daemon.wait_all_ready()
     expected = {i: ask(daemon, i)[0] for i in range(N_REQUESTS)}
@@ -165,8 +165,8 @@ def test_five_hundred_kills(start, tiny, record_property):
     daemon.wait_for(lambda: settled(daemon), "settled")
     after = holdings(daemon)
     killed = killer.killed
-    for name, value in {**killed, **traffic.ends}.items():
-        record_property(name, value)
+    record("processes killed", killed.total(), dict(killed))
+    record("calls meanwhile", traffic.ends.total(), dict(traffic.ends))
     assert not traffic.problems, "\n".join(traffic.problems[:10])
     assert traffic.ends["whole"] > KILLS / 4 and traffic.ends["error"] and traffic.ends["cut"], traffic.ends
     assert killed.total() == KILLS and min(killed[role] for role in ("worker 0", "worker 1", "front")) > KILLS / 10, killed

@@ -147,7 +147,8 @@ def gone_within(daemon, seconds):
 def kill_parent_of_stopped(daemon):
     """What is stopped can't see for itself that its parent is gone: the kernel has to have been asked before."""
     for pid in daemon.children():
-        os.kill(pid, signal.SIGSTOP)
+        with contextlib.suppress(ProcessLookupError):  # some live for a moment only
+            os.kill(pid, signal.SIGSTOP)
     daemon.process.kill()
 
 

@@ -261,7 +261,7 @@ START_TEST(errors_name_what_is_wrong)
 {
 	rig_serve(&rig, backends[_i], 8);
 	rig_check(&rig, "POST", "/v1/completions", "{\"prompt\":", 400, "\"code\":\"invalid_json\"");
-	rig_check(&rig, "POST", "/v1/completions", "{\"prompt\":\"x\",\"n\":2}", 400, "\"param\":\"n\"");
+	rig_check(&rig, "POST", "/v1/completions", "{\"prompt\":\"x\",\"n\":17}", 400, "\"param\":\"n\"");
 	rig_check(&rig, "POST", "/v1/completions", "{\"prompt\":\"x\",\"model\":\"large\"}", 404,
 		  "\"type\":\"invalid_request_error\",\"param\":\"model\",\"code\":\"model_not_found\"");
 	rig_check(&rig, "POST", "/nowhere", "{}", 404, "\"code\":\"not_found\"");

@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,6 +252,72 @@ START_TEST(a_full_socket_takes_bytes_as_the_peer_reads)
 }
 END_TEST
 
+/* --- lent buffers ----------------------------------------------------------------------------- */
+
+enum { LENT_SOCKETS = 100, LENT_ROUNDS = 3 };
+
+struct lent {
+	struct loop_op op;
+	struct loop *loop;
+	int socket, round, *n_done;
+	unsigned char mark;
+};
+
+static void write_marks(int fd, unsigned char mark, int round)
+{
+	unsigned char bytes[64];
+	memset(bytes, mark, sizeof bytes);
+	ck_assert_int_eq(send(fd, bytes, (size_t)(10 + mark % 40 + round), 0), 10 + mark % 40 + round);
+}
+
+static void on_lent(struct loop_op *op, int result)
+{
+	struct lent *lent = (struct lent *)((char *)op - offsetof(struct lent, op));
+	const unsigned char *bytes = op->buffer;
+	ck_assert_int_eq(result, 10 + lent->mark % 40 + lent->round);
+	for (int i = 0; i < result; i++)
+		if (bytes[i] != lent->mark)
+			ck_abort_msg("socket %d got a byte of another", lent->mark);
+	memset(op->buffer, 0xee, LOOP_LENT_BYTES); /* it is this call's alone */
+	if (++lent->round < LENT_ROUNDS)
+		loop_receive_lent(lent->loop, op, lent->socket);
+	if (++*lent->n_done % LENT_SOCKETS == 0)
+		loop_stop(lent->loop);
+}
+
+/* All have bytes at once, many times what the loop has buffers for; then they come again. */
+START_TEST(a_lent_buffer_is_one_receives_alone)
+{
+	struct loop *loop = new_loop(_i, 8);
+	struct lent lent[LENT_SOCKETS];
+	int peer[LENT_SOCKETS], n_done = 0;
+	for (int i = 0; i < LENT_SOCKETS; i++) {
+		int fds[2];
+		pair(fds);
+		peer[i] = fds[1];
+		lent[i] = (struct lent){.op = {.done = on_lent},
+					.loop = loop,
+					.socket = fds[0],
+					.n_done = &n_done,
+					.mark = (unsigned char)i};
+		write_marks(peer[i], (unsigned char)i, 0);
+		loop_receive_lent(loop, &lent[i].op, fds[0]);
+	}
+	for (int round = 1; round <= LENT_ROUNDS; round++) {
+		ck_assert_int_eq(loop_run(loop), 0);
+		ck_assert_int_eq(n_done, round * LENT_SOCKETS);
+		for (int i = 0; i < LENT_SOCKETS && round < LENT_ROUNDS; i++)
+			write_marks(peer[i], (unsigned char)i, round);
+	}
+	for (int i = 0; i < LENT_SOCKETS; i++) {
+		ck_assert_int_eq(lent[i].round, LENT_ROUNDS);
+		close(peer[i]);
+		close(lent[i].socket);
+	}
+	loop_free(loop);
+}
+END_TEST
+
 int main(void)
 {
 	struct loop *loop = NULL;
@@ -266,6 +333,7 @@ int main(void)
 	tcase_add_loop_test(tcase, echo, first, 2);
 	tcase_add_loop_test(tcase, io_uring_needs_no_socket_calls, first, 1);
 	tcase_add_loop_test(tcase, a_full_socket_takes_bytes_as_the_peer_reads, first, 2);
+	tcase_add_loop_test(tcase, a_lent_buffer_is_one_receives_alone, first, 2);
 	tcase_set_timeout(tcase, 60);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);
