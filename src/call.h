@@ -41,6 +41,7 @@ enum call_flag {
 	CALL_FLAG_ADD_SPECIAL = 1u << 3,   /* tokenize, complete: BOS/EOS rules */
 	CALL_FLAG_PARSE_SPECIAL = 1u << 4, /* tokenize, complete: control tokens spelled in the text become ids */
 	CALL_FLAG_NO_GENERATION_PROMPT = 1u << 5,
+	CALL_FLAG_TOOLS = 1u << 7,	/* chat: the answer may call tools; refused if the model has no format for it */
 	CALL_FLAG_PROMPT_IDS = 1u << 6, /* prompt token ids are reported (as with ECHO, but without logprobs or text) */
 };
 
@@ -69,9 +70,21 @@ struct call_begin {
 };
 static_assert(sizeof(struct call_begin) == 80, "both sides of a channel share this");
 
+/* How a model writes tool calls; by its template, unless configured. */
+enum call_tool_format { TOOLS_AUTO, TOOLS_NONE, TOOLS_HERMES, TOOLS_LLAMA3, TOOLS_MISTRAL, N_TOOL_FORMATS };
+/* What its chats say of reasoning. */
+enum call_reasoning {
+	REASONING_AUTO,
+	REASONING_NONE,
+	REASONING_THINK, /* an answer may begin with <think> */
+	REASONING_OPEN,	 /* this prompt ends with <think>: the answer begins inside */
+	N_REASONINGS
+};
+
 struct call_accepted {
 	uint32_t prompt_tokens;
-	uint32_t pad;
+	uint16_t tool_format; /* enum call_tool_format */
+	uint16_t reasoning;   /* enum call_reasoning */
 };
 
 /* Followed by n_top entries (call_logprob), then piece_bytes of the token's own bytes, then text_bytes of answer text

@@ -118,10 +118,19 @@ static int begin_section(struct config *config, const char *section, struct err 
 
 static int set_model_key(struct config_model *model, const char *name, const char *value, struct err *err)
 {
+	for (const struct config_key *key = config_model_keys; key->name; key++) {
+		struct err why = {""};
+		if (strcmp(name, key->name))
+			continue;
+		int rc = config_key_set(key, model, value, &why);
+		return rc < 0 ? err_set(err, rc, "%s: %s", name, why.text) : 0;
+	}
 	char *member = !strcmp(name, "path") ? model->file : !strcmp(name, "pull") ? model->pull : NULL;
 	size_t size = member == model->file ? sizeof model->file : sizeof model->pull;
 	if (!member)
-		return err_set(err, -EINVAL, "unknown key '%s' in a model's section; known: path, pull", name);
+		return err_set(err, -EINVAL,
+			       "unknown key '%s' in a model's section; known: path, pull, tool_parser, reasoning",
+			       name);
 	if (!value[0] || strlen(value) >= size)
 		return err_set(err, -EINVAL, "%s: must have 1 to %zu characters", name, size - 1);
 	strcpy(member, value);

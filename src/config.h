@@ -20,6 +20,8 @@ struct config_model {
 	char path[CONFIG_PATH]; /* absolute after config_finish */
 	char file[CONFIG_PATH]; /* path = FILE as written; relative ones lie in model_dir; "" with pull */
 	char pull[64];		/* pull = NAME in the catalogue; "" with path */
+	uint32_t tool_parser;	/* enum call_tool_format: auto | none | hermes | llama3 | mistral */
+	uint32_t reasoning;	/* enum call_reasoning: auto | none | think */
 	bool implied;		/* not written: added by config_finish because it was pulled */
 };
 

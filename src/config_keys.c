@@ -10,6 +10,7 @@
 
 #include "io/loop.h"
 #include "shm/segment.h"
+#include "src/call.h"
 #include "src/kernel/kernel.h"
 
 static const struct config_word io_words[] = {{"auto", IO_AUTO}, {"uring", IO_URING}, {"epoll", IO_EPOLL}, {NULL, 0}};
@@ -24,6 +25,12 @@ static const struct config_word cpu_level_words[] = {{"auto", UINT32_MAX},
 						     {NULL, 0}};
 static const struct config_word numerics_words[] = {
 	{"auto", UINT32_MAX}, {"f32", NUMERICS_F32}, {"bf16", NUMERICS_BF16}, {NULL, 0}};
+
+static const struct config_word tool_words[] = {{"auto", TOOLS_AUTO},	    {"none", TOOLS_NONE},
+						{"hermes", TOOLS_HERMES},   {"llama3", TOOLS_LLAMA3},
+						{"mistral", TOOLS_MISTRAL}, {NULL, 0}};
+static const struct config_word reasoning_words[] = {
+	{"auto", REASONING_AUTO}, {"none", REASONING_NONE}, {"think", REASONING_THINK}, {NULL, 0}};
 
 int config_check_name(const char *name, const char *extra, size_t max, struct err *err)
 {
@@ -200,6 +207,18 @@ static const struct config_key engine_keys[] = {
 		 "token waits for one."},
 	{"max_running", KEY_NUMBER, MEMBER(max_running), .min = 1, .max = 32, .fallback = "32",
 	 .help = "Calls of a worker that generate together in one batch."},
+	{.name = NULL},
+};
+
+#define MODEL_MEMBER(m) .offset = offsetof(struct config_model, m), .size = sizeof(((struct config_model *)0)->m)
+const struct config_key config_model_keys[] = {
+	{"tool_parser", KEY_WORD, MODEL_MEMBER(tool_parser), .words = tool_words, .fallback = "auto",
+	 .help = "The format in which the model writes tool calls. auto: what its chat template shows; none: requests "
+		 "with tools are refused."},
+	{"reasoning", KEY_WORD, MODEL_MEMBER(reasoning), .words = reasoning_words, .fallback = "auto",
+	 .help = "think: what the model writes between <think> and </think> at the beginning of a chat's answer "
+		 "becomes "
+		 "reasoning_content. none: it stays in the text. auto: think where the chat template has these words."},
 	{.name = NULL},
 };
 

@@ -17,7 +17,7 @@ struct config_word {
 struct config_key {
 	const char *name;
 	enum config_key_type type;
-	size_t offset, size;   /* of the member in struct config */
+	size_t offset, size;   /* of the member in struct config, or config_model */
 	uint64_t min, max;     /* KEY_NUMBER, KEY_SIZE; zero_word also allows 0 */
 	const char *zero_word; /* KEY_NUMBER, KEY_SIZE, KEY_IDS: the word for 0 or the empty set; NULL: none */
 	const struct config_word *words;		  /* KEY_WORD, ends with a NULL word */
@@ -36,6 +36,9 @@ struct config_section { /* of the table, for people; the file has only [weightd]
 };
 extern const struct config_section config_sections[N_GROUPS];
 
+/* Of a model's section, besides path and pull; ends with a NULL name. 0 is every default, as the word `fallback`. */
+extern const struct config_key config_model_keys[];
+
 /* NULL: no such key. */
 const struct config_key *config_key_find(const char *name);
 /* The default as it would be written, with these directories in place of the words. Returns `text`. */
@@ -47,10 +50,11 @@ const char *config_key_default(const struct config_key *key, const struct config
 /* The known name nearest to `name`, or NULL when none is near. */
 const char *config_key_nearest(const char *name);
 
-/* Takes a value as written. On failure `err` has "what is wrong; what is allowed" without the key's name. */
-int config_key_set(const struct config_key *key, struct config *config, const char *value, struct err *err);
+/* Takes a value as written, for the struct that the key is of. On failure `err` has "what is wrong; what is allowed"
+ * without the key's name. */
+int config_key_set(const struct config_key *key, void *config, const char *value, struct err *err);
 /* The member as it would be written. Returns `text`. */
-const char *config_key_format(const struct config_key *key, const struct config *config, char *text, size_t size);
+const char *config_key_format(const struct config_key *key, const void *config, char *text, size_t size);
 /* "one of auto, uring, epoll" and the like. Returns `text`. */
 const char *config_key_allowed(const struct config_key *key, char *text, size_t size);
 

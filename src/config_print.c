@@ -22,6 +22,15 @@ static void print_wrapped(FILE *out, const char *text)
 	fputc('\n', out);
 }
 
+static void print_key(const struct config_key *key, const char *value, FILE *out)
+{
+	char allowed[128];
+	fputc('\n', out);
+	print_wrapped(out, key->help);
+	fprintf(out, "# (%s)\n", config_key_allowed(key, allowed, sizeof allowed));
+	fprintf(out, "#%s =%s%s\n", key->name, value[0] ? " " : "", value);
+}
+
 void config_print_keys(FILE *out)
 {
 	static const struct config_directories packaged = {"/run/weightd", "/var/lib/weightd", "/usr/share/weightd"};
@@ -32,12 +41,9 @@ void config_print_keys(FILE *out)
 	for (unsigned group = 0; group < N_GROUPS; group++) {
 		fprintf(out, "\n# --- %s\n", config_sections[group].title);
 		for (const struct config_key *key = config_sections[group].keys; key->name; key++) {
-			char allowed[128], value[CONFIG_PATH];
-			fputc('\n', out);
-			print_wrapped(out, key->help);
-			fprintf(out, "# (%s)\n", config_key_allowed(key, allowed, sizeof allowed));
+			char value[CONFIG_PATH];
 			config_key_default(key, &packaged, value, sizeof value);
-			fprintf(out, "#%s =%s%s\n", key->name, value[0] ? " " : "", value);
+			print_key(key, value, out);
 		}
 	}
 	fprintf(out, "\n# --- Models\n\n");
@@ -47,6 +53,8 @@ void config_print_keys(FILE *out)
 			   "NAME. Without "
 			   "any such section all models of the catalogue that were pulled are served.");
 	fprintf(out, "#[model smollm2]\n#pull = smollm2\n");
+	for (const struct config_key *key = config_model_keys; key->name; key++)
+		print_key(key, key->fallback, out);
 }
 
 void config_print(const struct config *config, FILE *out)
@@ -58,6 +66,12 @@ void config_print(const struct config *config, FILE *out)
 			config_key_format(key, config, value, sizeof value);
 			fprintf(out, "%s =%s%s\n", key->name, value[0] ? " " : "", value);
 		}
-	for (uint32_t i = 0; i < config->n_models; i++)
+	for (uint32_t i = 0; i < config->n_models; i++) {
 		fprintf(out, "\n[model %s]\npath = %s\n", config->models[i].name, config->models[i].path);
+		for (const struct config_key *key = config_model_keys; key->name; key++) {
+			char value[CONFIG_PATH];
+			fprintf(out, "%s = %s\n", key->name,
+				config_key_format(key, &config->models[i], value, sizeof value));
+		}
+	}
 }

@@ -198,7 +198,7 @@ static int set_ids(const struct config_key *key, struct idset *member, const cha
 	return 0;
 }
 
-int config_key_set(const struct config_key *key, struct config *config, const char *value, struct err *err)
+int config_key_set(const struct config_key *key, void *config, const char *value, struct err *err)
 {
 	void *member = (char *)config + key->offset;
 	char allowed[128];
@@ -229,7 +229,7 @@ int config_key_set(const struct config_key *key, struct config *config, const ch
 	return 0;
 }
 
-const char *config_key_format(const struct config_key *key, const struct config *config, char *text, size_t size)
+const char *config_key_format(const struct config_key *key, const void *config, char *text, size_t size)
 {
 	const void *member = (const char *)config + key->offset;
 	text[0] = '\0';

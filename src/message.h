@@ -108,6 +108,8 @@ struct message_work {
 	uint64_t kv_bytes;	     /* cap of the KV pool */
 	uint64_t prefix_cache_bytes; /* 0: none */
 	uint64_t uid, gid;	     /* to become; (uint64_t)-1: stay */
+	uint32_t tool_parser;	     /* enum call_tool_format */
+	uint32_t reasoning;	     /* enum call_reasoning */
 	char model[128];
 };
 

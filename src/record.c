@@ -5,9 +5,13 @@
 
 int record_read_accepted(const void *payload, size_t n_bytes, struct call_accepted *out)
 {
-	if (n_bytes != sizeof *out)
+	struct call_accepted accepted;
+	if (n_bytes != sizeof accepted)
 		return -EPROTO;
-	memcpy(out, payload, sizeof *out);
+	memcpy(&accepted, payload, sizeof accepted);
+	if (accepted.tool_format >= N_TOOL_FORMATS || accepted.reasoning >= N_REASONINGS)
+		return -EPROTO;
+	*out = accepted;
 	return 0;
 }
 

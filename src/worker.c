@@ -231,6 +231,8 @@ static int start(struct worker *w, struct err *err)
 	compile_template(w, fault);
 	worker_calls_init(&w->calls, &w->channel, w->tokenizer, w->template, fault);
 	w->calls.scheduler = w->scheduler;
+	w->calls.dialect = dialect_of(w->model.chat_template, w->model.template_bytes, w->order.tool_parser,
+				      w->order.reasoning, w->tokenizer);
 	pace_init(&w->pace, w->order.prefill_share, w->order.prefill_chunk);
 	forward_watch(w->forward, &w->counters->progress);
 	return 0;

@@ -21,6 +21,7 @@ struct incoming {
 	uint64_t n_bytes, wanted;
 	char *bytes;			     /* [wanted + 1] owned */
 	char *rendered;			     /* owned: a chat's prompt */
+	enum call_reasoning reasoning;	     /* what that prompt leaves the answer to begin with */
 	struct token_list tokens;	     /* owned */
 	struct tokenizer_encoding *encoding; /* owned: a text's way to tokens */
 };
@@ -178,6 +179,7 @@ static int begin_tokens(struct worker_calls *calls, struct incoming *in, size_t 
 		if (rc)
 			return rc;
 		text = in->rendered;
+		in->reasoning = dialect_reasoning(&calls->dialect, text, n);
 		add_special = false; /* the template writes the model's special tokens itself */
 		parse_special = true;
 	}
@@ -185,7 +187,7 @@ static int begin_tokens(struct worker_calls *calls, struct incoming *in, size_t 
 					&in->encoding, err);
 }
 
-static struct generation_params params_of(const struct call_begin *b)
+static struct generation_params params_of(const struct worker_calls *calls, const struct call_begin *b)
 {
 	return (struct generation_params){
 		.sampler =
@@ -205,6 +207,8 @@ static struct generation_params params_of(const struct call_begin *b)
 		.echo = b->flags & CALL_FLAG_ECHO,
 		.prompt_ids = b->flags & CALL_FLAG_PROMPT_IDS,
 		.ignore_end = b->flags & CALL_FLAG_IGNORE_END,
+		.show_mark = b->flags & CALL_FLAG_TOOLS && calls->dialect.has_mark,
+		.mark = calls->dialect.mark,
 	};
 }
 
@@ -243,13 +247,19 @@ static void start_generation(struct worker_calls *calls, struct incoming *in, in
 		fail_prompt(calls, in, rc, err);
 		return;
 	}
+	if (in->begin.flags & CALL_FLAG_TOOLS && calls->dialect.tools <= TOOLS_NONE) {
+		fail_call(calls, in->call, 400, "tools", "unsupported_field",
+			  "this model's chat template has no format for tool calls that is known here; the model's key "
+			  "tool_parser can name one");
+		return;
+	}
 	rc = read_ids(calls, p.forced, in->begin.forced_ids, &forced, err);
 	if (rc) {
 		token_list_fini(&forced);
 		fail_call(calls, in->call, rc == -ENOMEM ? 503 : 400, "forced_token_ids", "", err->text);
 		return;
 	}
-	struct generation_params params = params_of(&in->begin);
+	struct generation_params params = params_of(calls, &in->begin);
 	struct generation *g = generation_new(in->call, &params, in->tokens.ids, (uint32_t)in->tokens.n, forced.ids,
 					      (uint32_t)forced.n, p.stops, in->begin.stop_bytes);
 	in->tokens = (struct token_list){0}; /* taken */
@@ -257,7 +267,7 @@ static void start_generation(struct worker_calls *calls, struct incoming *in, in
 		fail_call(calls, in->call, 503, "", "", "out of memory");
 		return;
 	}
-	struct call_accepted accepted = {g->n_prompt, 0};
+	struct call_accepted accepted = {g->n_prompt, (uint16_t)calls->dialect.tools, (uint16_t)in->reasoning};
 	send_record(calls, g, CALL_ACCEPTED, g->id, &accepted, sizeof accepted, NULL, 0);
 	scheduler_add(calls->scheduler, g);
 }

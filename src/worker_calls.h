@@ -16,6 +16,7 @@
 #include "src/engine/scheduler.h"
 #include "src/engine/template.h"
 #include "src/engine/tokenizer.h"
+#include "src/worker_dialect.h"
 
 struct worker_calls {
 	struct channel *channel; /* borrowed, all of these */
@@ -24,6 +25,7 @@ struct worker_calls {
 	const struct template *template;   /* NULL: the model has none, or it can't be compiled */
 	char template_fault[256];	   /* why there is none */
 	char bos_text[256], eos_text[256]; /* as the template's bos_token and eos_token */
+	struct dialect dialect;		   /* zero: text alone */
 	struct incoming *incoming;	   /* calls whose bytes are still coming or becoming tokens, in order */
 	struct outbox *outboxes;	   /* calls whose records wait for room */
 	uint32_t n_incoming;

@@ -14,7 +14,9 @@ int api_answer_init(struct api_answer *answer, const struct api_request *request
 		.shape = {.chat = request->endpoint == API_CHAT,
 			  .echo = request->echo,
 			  .logprobs = request->logprobs,
-			  .token_ids = request->return_token_ids},
+			  .token_ids = request->return_token_ids,
+			  .tools = request->calls_tools,
+			  .one_call = !request->parallel_tool_calls},
 		.stream = request->stream,
 		.include_usage = request->include_usage,
 		.created = created,
@@ -24,6 +26,7 @@ int api_answer_init(struct api_answer *answer, const struct api_request *request
 		return -EIO;
 	snprintf(answer->id, sizeof answer->id, "%s-%016llx%016llx", answer->shape.chat ? "chatcmpl" : "cmpl",
 		 (unsigned long long)name[0], (unsigned long long)name[1]);
+	answer->salt = name[1];
 	snprintf(answer->model, sizeof answer->model, "%s", model);
 	uint32_t n = api_request_n_calls(request);
 	answer->choices = calloc(n, sizeof *answer->choices);
@@ -39,6 +42,12 @@ void api_answer_fini(struct api_answer *answer)
 		api_choice_fini(&answer->choices[i]);
 	free(answer->choices);
 	*answer = (struct api_answer){0};
+}
+
+void api_answer_accepted(struct api_answer *answer, uint32_t index, const struct call_accepted *accepted)
+{
+	/* No two calls of an answer get the same number: a choice has far fewer than 2^32 of them. */
+	api_choice_accepted(&answer->choices[index], &answer->shape, accepted, answer->salt + ((uint64_t)index << 32));
 }
 
 void api_answer_write_head(const struct api_answer *answer, const char *object, struct api_json *out)
@@ -78,8 +87,14 @@ static void write_choice(const struct api_answer *answer, uint32_t index, struct
 	out->failed |= api_choice_failed(choice);
 	api_json_format(out, "{\"index\":%u,", index);
 	api_json_text(out, answer->shape.chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
-	api_json_string(out, text->bytes, text->n);
-	api_json_text(out, answer->shape.chat ? ",\"refusal\":null},\"logprobs\":" : ",\"logprobs\":");
+	if (!text->n && choice->split.n_calls)
+		api_json_text(out, "null");
+	else
+		api_json_string(out, text->bytes, text->n);
+	if (answer->shape.chat)
+		api_json_text(out, ",\"refusal\":null");
+	api_choice_write_parts(choice, out);
+	api_json_text(out, answer->shape.chat ? "},\"logprobs\":" : ",\"logprobs\":");
 	api_choice_write_logprobs(choice, &answer->shape, out);
 	api_json_text(out, ",\"finish_reason\":");
 	api_choice_write_finish(choice, out);

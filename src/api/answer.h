@@ -13,6 +13,7 @@ struct api_answer {
 	char id[48];		    /* "cmpl-…", "chatcmpl-…" */
 	char model[128];	    /* that answers */
 	uint64_t created;	    /* Unix seconds */
+	uint64_t salt;		    /* random: of the ids of tool calls */
 	struct api_choice *choices; /* [n_choices] one per call; owned */
 	uint32_t n_choices;
 	uint32_t n_per_prompt; /* choices that share a prompt, next to each other */
@@ -21,6 +22,9 @@ struct api_answer {
 /* `created` is the time to say, Unix seconds. 0, -ENOMEM, or -EIO when the system has no random numbers for an id. */
 int api_answer_init(struct api_answer *answer, const struct api_request *request, const char *model, uint64_t created);
 void api_answer_fini(struct api_answer *answer);
+
+/* The worker of choice `index` has taken its call. */
+void api_answer_accepted(struct api_answer *answer, uint32_t index, const struct call_accepted *accepted);
 
 /* The whole body, once all choices are done. Out of memory shows as out->failed. */
 void api_answer_write(const struct api_answer *answer, struct api_json *out);

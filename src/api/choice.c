@@ -7,6 +7,7 @@ void api_choice_fini(struct api_choice *choice)
 {
 	for (int i = 0; i < N_COLUMNS; i++)
 		api_json_fini(&choice->column[i]);
+	api_split_fini(&choice->split);
 }
 
 bool api_choice_failed(const struct api_choice *choice)
@@ -14,7 +15,10 @@ bool api_choice_failed(const struct api_choice *choice)
 	for (int i = 0; i < N_COLUMNS; i++)
 		if (choice->column[i].failed)
 			return true;
-	return false;
+	for (uint32_t i = 0; i < choice->split.n_calls; i++)
+		if (choice->split.calls[i].name.failed || choice->split.calls[i].arguments.failed)
+			return true;
+	return choice->split.failed;
 }
 
 /* The column, ready for its next item. */
@@ -124,6 +128,26 @@ static void add_chat_row(struct api_choice *choice, const struct record_token *t
 	api_json_text(out, "]}");
 }
 
+void api_choice_accepted(struct api_choice *choice, const struct api_shape *shape, const struct call_accepted *accepted,
+			 uint64_t salt)
+{
+	choice->prompt_tokens = accepted->prompt_tokens;
+	if (shape->chat)
+		api_split_begin(&choice->split, shape->tools ? accepted->tool_format : TOOLS_NONE, accepted->reasoning,
+				shape->one_call, salt);
+}
+
+static struct api_split_parts parts_of(struct api_choice *choice)
+{
+	return (struct api_split_parts){&choice->column[COLUMN_TEXT], &choice->column[COLUMN_REASONING]};
+}
+
+static void add_text(struct api_choice *choice, const char *text, size_t n_bytes)
+{
+	struct api_split_parts parts = parts_of(choice);
+	api_split_feed(&choice->split, text, n_bytes, &parts);
+}
+
 void api_choice_token(struct api_choice *choice, const struct api_shape *shape, const struct record_token *token)
 {
 	if (shape->token_ids)
@@ -134,12 +158,14 @@ void api_choice_token(struct api_choice *choice, const struct api_shape *shape, 
 		add_completion_row(choice, shape, token);
 	else if (shape->logprobs)
 		add_chat_row(choice, token);
-	api_json_raw(&choice->column[COLUMN_TEXT], token->text, token->text_bytes);
+	add_text(choice, token->text, token->text_bytes);
 }
 
 void api_choice_done(struct api_choice *choice, const struct record_done *done)
 {
-	api_json_raw(&choice->column[COLUMN_TEXT], done->text, done->text_bytes);
+	struct api_split_parts parts = parts_of(choice);
+	add_text(choice, done->text, done->text_bytes);
+	api_split_finish(&choice->split, &parts);
 	choice->prompt_tokens = done->prompt_tokens;
 	choice->generated_tokens = done->generated_tokens;
 	choice->finish = done->finish;
@@ -162,11 +188,19 @@ int api_choice_ids(struct api_choice *choice, const void *bytes, size_t n_bytes)
 	return 0;
 }
 
+bool api_choice_has_part_news(const struct api_choice *choice)
+{
+	for (uint32_t i = 0; i < choice->split.n_calls; i++)
+		if (!choice->split.calls[i].sent || choice->split.calls[i].arguments.n)
+			return true;
+	return choice->column[COLUMN_REASONING].n;
+}
+
 bool api_choice_has_news(const struct api_choice *choice, const struct api_shape *shape)
 {
 	const struct api_json *c = choice->column;
-	return c[COLUMN_TEXT].n || c[COLUMN_IDS].n || c[COLUMN_TOKENS].n || c[COLUMN_CONTENT].n ||
-	       (shape->token_ids && !choice->prompt_ids_sent && c[COLUMN_PROMPT_IDS].n);
+	return c[COLUMN_TEXT].n || api_choice_has_part_news(choice) || c[COLUMN_IDS].n || c[COLUMN_TOKENS].n ||
+	       c[COLUMN_CONTENT].n || (shape->token_ids && !choice->prompt_ids_sent && c[COLUMN_PROMPT_IDS].n);
 }
 
 static void write_column(const struct api_choice *choice, const char *name, enum api_column column,
@@ -200,11 +234,66 @@ void api_choice_write_logprobs(const struct api_choice *choice, const struct api
 	api_json_text(out, "}");
 }
 
+static void write_reasoning(const struct api_choice *choice, struct api_json *out)
+{
+	const struct api_json *reasoning = &choice->column[COLUMN_REASONING];
+	api_json_text(out, "\"reasoning_content\":");
+	api_json_string(out, reasoning->bytes, reasoning->n);
+}
+
+static void write_call_head(const struct api_tool_call *call, struct api_json *out)
+{
+	api_json_format(out, "\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":", call->id);
+	api_json_string(out, call->name.bytes, call->name.n);
+	api_json_text(out, ",\"arguments\":");
+}
+
+void api_choice_write_parts(const struct api_choice *choice, struct api_json *out)
+{
+	const struct api_split *split = &choice->split;
+	if (choice->column[COLUMN_REASONING].n) {
+		api_json_text(out, ",");
+		write_reasoning(choice, out);
+	}
+	for (uint32_t i = 0; i < split->n_calls; i++) {
+		api_json_text(out, i ? ",{" : ",\"tool_calls\":[{");
+		write_call_head(&split->calls[i], out);
+		api_json_string(out, split->calls[i].arguments.bytes, split->calls[i].arguments.n);
+		api_json_text(out, i + 1 < split->n_calls ? "}}" : "}}]");
+	}
+}
+
+void api_choice_write_part_news(struct api_choice *choice, const char *separator, struct api_json *out)
+{
+	bool any = false;
+	if (choice->column[COLUMN_REASONING].n) {
+		api_json_text(out, separator);
+		separator = ",";
+		write_reasoning(choice, out);
+	}
+	for (uint32_t i = 0; i < choice->split.n_calls; i++) {
+		struct api_tool_call *call = &choice->split.calls[i];
+		if (call->sent && !call->arguments.n)
+			continue;
+		api_json_text(out, any ? "," : separator);
+		api_json_format(out, "%s{\"index\":%u,", any ? "" : "\"tool_calls\":[", i);
+		if (call->sent)
+			api_json_text(out, "\"function\":{\"arguments\":");
+		else
+			write_call_head(call, out);
+		api_json_string(out, call->arguments.bytes, call->arguments.n);
+		api_json_text(out, "}}");
+		call->sent = any = true;
+	}
+	if (any)
+		api_json_text(out, "]");
+}
+
 void api_choice_write_finish(const struct api_choice *choice, struct api_json *out)
 {
 	switch (choice->finish) {
 	case FINISH_STOP:
-		api_json_text(out, "\"stop\"");
+		api_json_text(out, choice->split.n_calls ? "\"tool_calls\"" : "\"stop\"");
 		return;
 	case FINISH_LENGTH:
 		api_json_text(out, "\"length\"");
@@ -220,4 +309,6 @@ void api_choice_clear(struct api_choice *choice)
 	for (int i = 0; i < N_COLUMNS; i++)
 		if (i != COLUMN_PROMPT_IDS || choice->prompt_ids_sent)
 			api_json_reset(&choice->column[i]);
+	for (uint32_t i = 0; i < choice->split.n_calls; i++)
+		api_json_reset(&choice->split.calls[i].arguments);
 }

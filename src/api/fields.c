@@ -1,5 +1,7 @@
 #include "src/api/fields.h"
 
+#include "src/api/tools.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +114,7 @@ static int read_variables(const struct api_field *field, yyjson_val *value, stru
 	if (!text)
 		return api_error_set(error, 500, NULL, NULL, "out of memory");
 	api_json_raw(&request->variables, text, n);
+	request->kwargs = value;
 	free(text);
 	return 0;
 }
@@ -181,6 +184,10 @@ static const struct api_field table[] = {
 	{"add_generation_prompt", CA,  0,  read_bool, 0, 1, AT(add_generation_prompt), NULL},
 	{"chat_template_kwargs",  CA,  0,  read_variables, 0, NO_UPPER, 0, NULL},
 
+	{"tools",                 CA,  0,  api_read_tools, 0, API_TOOLS_MAX, 0, NULL},
+	{"tool_choice",           CA,  0,  api_read_tool_choice, 0, 1, 0, NULL},
+	{"parallel_tool_calls",   CA,  0,  read_bool, 0, 1, AT(parallel_tool_calls), NULL},
+
 	{"stream",                CP,  0,  read_bool, 0, 1, AT(stream), NULL},
 	{"stream_options",        CP,  0,  read_stream_options, 0, 2, 0, NULL},
 	{"max_tokens",            CP,  0,  read_u32, 0, NO_UPPER, AT(max_tokens), NULL},
@@ -215,14 +222,11 @@ static const struct api_field table[] = {
 	{"prompt_cache_key",       CP, 0, read_ignored, 0, 0, 0, NULL},
 	{"prompt_cache_retention", CP, 0, read_ignored, 0, 0, 0, NULL},
 	{"cache_prompt",           CP, 0, read_ignored, 0, 0, 0, NULL},
-	{"parallel_tool_calls",    CP, 0, read_ignored, 0, 0, 0, NULL}, /* there are no tools to call */
 
 	/* These would change it and can't be honoured yet; the values at the end ask for nothing. */
 	{"best_of",               C,   0, read_unsupported, 0, 0, 0, "1"},
 	{"suffix",                CP,  0, read_unsupported, 0, 0, 0, "\"\""},
 	{"echo",                  C,   0, read_unsupported, 0, 0, 0, "false"},
-	{"tools",                 CA,  0, read_unsupported, 0, 0, 0, "[]"},
-	{"tool_choice",           CA,  0, read_unsupported, 0, 0, 0, "\"none\" \"auto\""},
 	{"functions",             CA,  0, read_unsupported, 0, 0, 0, "[]"},
 	{"function_call",         CA,  0, read_unsupported, 0, 0, 0, "\"none\" \"auto\""},
 	{"response_format",       CP,  0, read_unsupported, 0, 0, 0, "{\"type\":\"text\"}"},
@@ -281,6 +285,7 @@ static void set_defaults(struct api_request *request)
 	request->add_generation_prompt = true;
 	request->parse_special = true;
 	request->n_choices = 1;
+	request->parallel_tool_calls = true;
 	request->max_tokens = request->max_completion_tokens = UINT32_MAX;
 	request->completion_logprobs = request->top_logprobs = UINT32_MAX;
 	request->temperature = request->top_p = request->repeat_penalty = 1;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/api/fields.h"
+#include "src/api/tools.h"
 
 /* Where in the request a fault is: "messages[3].content[0]". */
 struct place {
@@ -88,6 +88,17 @@ static int write_content(yyjson_val *content, size_t message, struct api_json *o
 	return 0;
 }
 
+static int write_member(yyjson_val *key, yyjson_val *value, size_t message, struct api_json *out,
+			struct api_error *error)
+{
+	if (yyjson_equals_str(key, "content"))
+		return write_content(value, message, out, error);
+	if (yyjson_equals_str(key, "tool_calls"))
+		return api_write_message_calls(value, message, out, error);
+	write_value(value, out);
+	return 0;
+}
+
 static int write_message(yyjson_val *message, size_t index, struct api_json *out, struct api_error *error)
 {
 	if (!yyjson_is_obj(message))
@@ -99,16 +110,25 @@ static int write_message(yyjson_val *message, size_t index, struct api_json *out
 	if (!yyjson_obj_get(message, "content") && !yyjson_equals_str(role, "assistant"))
 		return api_error_set(error, 400, "missing_field", at(index, ".content").text, "'%s' is missing",
 				     at(index, ".content").text);
+	if (yyjson_equals_str(role, "tool") && !yyjson_is_str(yyjson_obj_get(message, "tool_call_id")))
+		return refuse(at(index, ".tool_call_id"), "a string: the id of the call that this is the result of",
+			      error);
+	yyjson_val *name = yyjson_obj_get(message, "name");
+	if (name && !yyjson_is_str(name) && !yyjson_is_null(name))
+		return refuse(at(index, ".name"), "a string", error);
 	yyjson_obj_iter members = yyjson_obj_iter_with(message);
 	const char *separator = "{";
-	for (yyjson_val *key; (key = yyjson_obj_iter_next(&members)); separator = ",") {
+	for (yyjson_val *key; (key = yyjson_obj_iter_next(&members));) {
 		yyjson_val *value = yyjson_obj_iter_get_val(key);
+		/* No calls: templates only ask whether there is such a member. */
+		if (yyjson_equals_str(key, "tool_calls") &&
+		    (yyjson_is_null(value) || (yyjson_is_arr(value) && !yyjson_arr_size(value))))
+			continue;
 		api_json_text(out, separator);
+		separator = ",";
 		api_json_string(out, yyjson_get_str(key), yyjson_get_len(key));
 		api_json_text(out, ":");
-		if (!yyjson_equals_str(key, "content"))
-			write_value(value, out);
-		else if (write_content(value, index, out, error))
+		if (write_member(key, value, index, out, error))
 			return -1;
 	}
 	api_json_text(out, "}");

@@ -7,6 +7,7 @@
 
 #include "src/api/document.h"
 #include "src/api/fields.h"
+#include "src/api/tools.h"
 
 enum { COMPLETION_TOKENS = 16 /* OpenAI's default for /v1/completions */ };
 
@@ -56,6 +57,8 @@ static int settle_choices(struct api_request *request, struct api_error *error)
 /* The rules between fields, once all of them are read. */
 static int settle(struct api_request *request, struct api_error *error)
 {
+	if (api_tools_settle(request, error))
+		return -1;
 	if (request->variables.failed)
 		return api_error_set(error, 500, NULL, NULL, "out of memory");
 	if (request->has_stream_options && !request->stream)
@@ -121,6 +124,8 @@ static uint32_t flags_of(const struct api_request *request)
 		flags |= CALL_FLAG_IGNORE_END;
 	if (request->return_token_ids)
 		flags |= CALL_FLAG_PROMPT_IDS;
+	if (request->calls_tools && request->endpoint == API_CHAT)
+		flags |= CALL_FLAG_TOOLS;
 	if (!request->add_generation_prompt)
 		flags |= CALL_FLAG_NO_GENERATION_PROMPT;
 	/* A completion's prompt is read as the model's own text: with BOS and EOS as the model has it, control tokens

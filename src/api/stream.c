@@ -29,6 +29,18 @@ void api_stream_begin(struct api_answer *answer, uint32_t index, struct api_json
 	close_event(answer, out);
 }
 
+/* The members of a delta. Text is among them unless another part grew alone. */
+static void write_delta(struct api_choice *choice, struct api_json *out)
+{
+	const struct api_json *text = &choice->column[COLUMN_TEXT];
+	bool alone = !text->n && api_choice_has_part_news(choice);
+	if (!alone) {
+		api_json_text(out, "\"content\":");
+		api_json_string(out, text->bytes, text->n);
+	}
+	api_choice_write_part_news(choice, alone ? "" : ",", out);
+}
+
 void api_stream_news(struct api_answer *answer, uint32_t index, struct api_json *out)
 {
 	struct api_choice *choice = &answer->choices[index];
@@ -38,9 +50,11 @@ void api_stream_news(struct api_answer *answer, uint32_t index, struct api_json 
 	out->failed |= api_choice_failed(choice);
 	api_stream_begin(answer, index, out);
 	open_event(answer, out);
-	api_json_format(
-		out, answer->shape.chat ? "{\"index\":%u,\"delta\":{\"content\":" : "{\"index\":%u,\"text\":", index);
-	api_json_string(out, column[COLUMN_TEXT].bytes, column[COLUMN_TEXT].n);
+	api_json_format(out, answer->shape.chat ? "{\"index\":%u,\"delta\":{" : "{\"index\":%u,\"text\":", index);
+	if (answer->shape.chat)
+		write_delta(choice, out);
+	else
+		api_json_string(out, column[COLUMN_TEXT].bytes, column[COLUMN_TEXT].n);
 	api_json_text(out, answer->shape.chat ? "},\"logprobs\":" : ",\"logprobs\":");
 	api_choice_write_logprobs(choice, &answer->shape, out);
 	api_json_text(out, ",\"finish_reason\":null");

@@ -24,6 +24,8 @@ struct generation_params {
 	bool echo;	     /* report prompt tokens with text and, if asked, log-probabilities */
 	bool prompt_ids;     /* report prompt tokens' ids alone */
 	bool ignore_end;     /* go on past end tokens */
+	bool show_mark;	     /* the control token `mark` is text */
+	uint32_t mark;
 };
 
 /* A string that ends an answer; not part of it. */

@@ -53,7 +53,8 @@ static void take_token(struct scheduler *s, struct generation *g, const struct p
 	}
 	if (!end) {
 		uint32_t n;
-		const char *piece = tokenizer_piece(s->setup.tokenizer, pick->token, false, &n);
+		bool is_mark = g->params.show_mark && pick->token == g->params.mark;
+		const char *piece = tokenizer_piece(s->setup.tokenizer, pick->token, is_mark, &n);
 		if (generation_add_text(g, piece, n, &token.text, &token.n_text, &stopped)) {
 			scheduler_fail(s, g, "out of memory");
 			return;

@@ -96,7 +96,7 @@ static bool send_events(struct exchange *exchange)
 void exchange_accepted(struct front_call *call, const struct call_accepted *accepted)
 {
 	struct exchange *exchange = call->exchange;
-	exchange->answer.choices[call->index].prompt_tokens = accepted->prompt_tokens;
+	api_answer_accepted(&exchange->answer, call->index, accepted);
 	if (!exchange->answer.stream)
 		return;
 	api_stream_begin(&exchange->answer, call->index, events(exchange));

@@ -128,7 +128,7 @@ class Http:
 
 
 class Daemon:
-    """`settings` go under [weightd], `models` maps names to files. Stopping asserts a good end and that nothing is left."""
+    """`settings` go under [weightd], `models` maps names to files, or to all keys of a section. Stopping asserts a good end and that nothing is left."""
 
     def __init__(self, models, settings=None, wrapper=(), environment=None, build=BUILD, pass_fds=()):
         self.directory = Path(tempfile.mkdtemp(prefix="weightd-e2e-"))
@@ -146,7 +146,9 @@ class Daemon:
             **(settings or {}),
         }
         text = "[weightd]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
-        text += "".join(f"\n[model {name}]\npath = {path}\n" for name, path in models.items())
+        for name, model in models.items():
+            keys = model if isinstance(model, dict) else {"path": model}
+            text += f"\n[model {name}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
         self.config.write_text(text)
         self.http = Http(self.socket)
         self.build = build

@@ -82,6 +82,8 @@ def main():
     p.add_argument("--context", type=int, default=2048)
     p.add_argument("--untied", action="store_true", help="an output matrix of its own")
     p.add_argument("--pad-mib", type=int, default=0, help="widen the feed-forward layers until the file has about this size")
+    p.add_argument("--template", type=argparse.FileType(), help="a file with another chat template")
+    p.add_argument("--control-token", action="append", default=[], help="one more token that is not text")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("out")
     a = p.parse_args()
@@ -92,8 +94,9 @@ def main():
         bytes_per_row = 3 * quantize(np.zeros((1, a.dim), np.float32), kind).nbytes
         a.ffn = max(a.ffn, (a.pad_mib << 20) // (a.layers * bytes_per_row) // 32 * 32)
 
-    merges = learn_merges(a.vocab - 256 - len(SPECIAL))
-    tokens = SPECIAL + [byte_spelling()[b] for b in range(256)] + [left + right for left, right in merges]
+    special = SPECIAL + a.control_token
+    merges = learn_merges(a.vocab - 256 - len(special))
+    tokens = special + [byte_spelling()[b] for b in range(256)] + [left + right for left, right in merges]
     vocab, head_dim = len(tokens), a.dim // a.heads
     if vocab != a.vocab or len(set(tokens)) != vocab:
         p.error(f"the text in this file gives {vocab} tokens at most")
@@ -114,7 +117,7 @@ def main():
     w.add_tokenizer_model("gpt2")
     w.add_tokenizer_pre("smollm")
     w.add_token_list(tokens)
-    w.add_token_types([CONTROL] * len(SPECIAL) + [NORMAL] * (vocab - len(SPECIAL)))
+    w.add_token_types([CONTROL] * len(special) + [NORMAL] * (vocab - len(special)))
     w.add_token_merges([f"{left} {right}" for left, right in merges])
     w.add_bos_token_id(1)
     w.add_eos_token_id(2)
@@ -122,7 +125,7 @@ def main():
     w.add_pad_token_id(2)
     w.add_add_bos_token(False)
     w.add_add_space_prefix(False)
-    w.add_chat_template(TEMPLATE)
+    w.add_chat_template(a.template.read() if a.template else TEMPLATE)
 
     def matrix(name, rows, cols, of=kind):
         """Rows of about unit gain, so that activations neither die out nor blow up."""

@@ -235,6 +235,98 @@ START_TEST(a_whole_chat)
 }
 END_TEST
 
+/* An answer with all parts, in pieces of `width` bytes; as events if the request says so. */
+static void answer_with_parts(size_t width)
+{
+	static const char text[] =
+		"<think>\nHm.\n</think>\nI look.\n<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":"
+		"\"\\n\xc3\xa9\"}}</tool_call><tool_call>{\"name\":\"g\",\"arguments\":{}}</tool_call>";
+	struct call_accepted accepted = {3, TOOLS_HERMES, REASONING_THINK};
+	answer.salt = 1; /* else ids are random */
+	api_answer_accepted(&answer, 0, &accepted);
+	for (size_t at = 0; at < sizeof text - 1; at += width) {
+		struct record_token t = token(1, "", "", 0);
+		t.text = text + at;
+		t.text_bytes = (uint32_t)(sizeof text - 1 - at < width ? sizeof text - 1 - at : width);
+		api_choice_token(&answer.choices[0], &answer.shape, &t);
+		if (answer.stream)
+			api_stream_news(&answer, 0, &out);
+	}
+	done(0, FINISH_STOP, "");
+}
+
+static const char tools_body[] =
+	"{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\","
+	"\"function\":{\"name\":\"f\"}}]%s}";
+
+static void begin_tools(const char *more)
+{
+	char body[512];
+	snprintf(body, sizeof body, tools_body, more);
+	begin(API_CHAT, body);
+}
+
+START_TEST(a_whole_chat_with_tool_calls)
+{
+	begin_tools("");
+	answer_with_parts(1000);
+	api_answer_write(&answer, &out);
+	char expected[1024];
+	snprintf(
+		expected, sizeof expected,
+		HEAD("chat.completion") ",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":"
+					"\"I look.\",\"refusal\":null,\"reasoning_content\":\"Hm.\",\"tool_calls\":["
+					"{\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+					"\"arguments\":\"{\\\"a\\\":\\\"\\\\n\xc3\xa9\\\"}\"}},"
+					"{\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":\"g\","
+					"\"arguments\":\"{}\"}}]},\"logprobs\":null,\"finish_reason\":\"tool_calls\"}],"
+					"\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2,\"total_tokens\":5}}",
+		answer.choices[0].split.calls[0].id, answer.choices[0].split.calls[1].id);
+	expect(expected);
+	end();
+}
+END_TEST
+
+START_TEST(only_calls_leave_no_content)
+{
+	begin_tools(",\"parallel_tool_calls\":false");
+	struct call_accepted accepted = {3, TOOLS_HERMES, REASONING_NONE};
+	api_answer_accepted(&answer, 0, &accepted);
+	done(0, FINISH_LENGTH, "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call><tool_call>{\"name\":\"g\"");
+	api_answer_write(&answer, &out);
+	char *text = written();
+	ck_assert_ptr_nonnull(strstr(text, "\"content\":null,"));
+	ck_assert_ptr_nonnull(strstr(text, "\"finish_reason\":\"length\""));
+	ck_assert_ptr_null(strstr(text, "\"g\""));
+	free(text);
+	end();
+}
+END_TEST
+
+START_TEST(tool_calls_as_events)
+{
+	begin_tools(",\"stream\":true");
+	answer_with_parts(17);
+	api_stream_finish(&answer, 0, &out);
+	static const char *const deltas[] = {
+		"\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null}",
+		"\"delta\":{\"reasoning_content\":\"Hm.\"}",
+		"\"delta\":{\"content\":\"I look.\"}",
+		"\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":",
+		"\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":",
+		"{\"index\":1,\"id\":\"",
+		"\"finish_reason\":\"tool_calls\"}",
+	};
+	char *text = written(), *at = text;
+	for (size_t i = 0; i < sizeof deltas / sizeof *deltas; i++) {
+		at = strstr(at, deltas[i]);
+		ck_assert_msg(at, "no %s behind the others in %s", deltas[i], text);
+	}
+	free(text);
+	end();
+}
+END_TEST
+
 START_TEST(a_chat_as_events)
 {
 	begin(API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"stream\":true,"
@@ -402,6 +494,9 @@ START_TEST(other_records_with_wrong_values_are_refused)
 	struct call_accepted accepted;
 	ck_assert_int_eq(record_read_accepted(payload, sizeof accepted - 1, &accepted), -EPROTO);
 	ck_assert_int_eq(record_read_accepted(payload, sizeof accepted, &accepted), 0);
+	struct call_accepted wrong[] = {{1, N_TOOL_FORMATS, 0}, {1, 0, N_REASONINGS}};
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(record_read_accepted(&wrong[i], sizeof wrong[i], &accepted), -EPROTO);
 }
 END_TEST
 
@@ -417,6 +512,9 @@ int main(void)
 	tcase_add_test(tests, the_chosen_token_is_in_top_logprobs_even_with_none_asked);
 	tcase_add_test(tests, prompt_ids_alone_make_no_rows);
 	tcase_add_test(tests, a_whole_chat);
+	tcase_add_test(tests, a_whole_chat_with_tool_calls);
+	tcase_add_test(tests, only_calls_leave_no_content);
+	tcase_add_test(tests, tool_calls_as_events);
 	tcase_add_test(tests, a_chat_as_events);
 	tcase_add_test(tests, a_completion_as_events_sends_each_row_once);
 	tcase_add_test(tests, small_answers);

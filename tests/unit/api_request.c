@@ -73,6 +73,8 @@ static const struct verdict {
 	{API_COMPLETION, "best_of", "--+----------+"},
 	{API_COMPLETION, "suffix", "-------------+"},
 	{API_CHAT, "tools", "---------+---+"},
+	{API_CHAT, "tool_choice", "-------------+"},
+	{API_CHAT, "parallel_tool_calls", "-----------+++"},
 	{API_CHAT, "functions", "---------+---+"},
 	{API_CHAT, "response_format", "-------------+"},
 	{API_CHAT, "logit_bias", "----------+--+"},
@@ -191,6 +193,105 @@ static const struct body_case {
 	 "messages[0].content[0].text"},
 	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]}",
 	 "messages[0].content[0].type"},
+	/* tools */
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\"}}]}",
+	 NULL},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"type\":\"object\"},\"strict\":false}}]}",
+	 NULL},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[1]}", "tools[0]"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{}]}", "tools[0]"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"web_search\"}]}",
+	 "tools[0].type"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\"}]}",
+	 "tools[0].function"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\"}},{\"type\":\"function\",\"function\":{}}]}",
+	 "tools[1].function.name"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	 "\"name\":\"a b\"}}]}",
+	 "tools[0].function.name"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	 "\"name\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}}]}",
+	 "tools[0].function.name"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\",\"description\":5}}]}",
+	 "tools[0].function.description"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\",\"parameters\":[]}}]}",
+	 "tools[0].function.parameters"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\",\"strict\":1}}]}",
+	 "tools[0].function.strict"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\",\"strict\":true}}]}",
+	 "tools[0].function.strict"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]}",
+	 "tools[1].function.name"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\"}}],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}",
+	 "tool_choice"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\"}}],\"tool_choice\":\"never\"}",
+	 "tool_choice"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\"}}],\"chat_template_kwargs\":{\"tools\":[]}}",
+	 "chat_template_kwargs"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\",\"arguments\":\"{}\"}}]}]}",
+	 NULL},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\",\"arguments\":\"\"}}]}]}",
+	 NULL},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\",\"arguments\":\"[]\"}}]}]}",
+	 "messages[0].tool_calls[0].function.arguments"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\",\"arguments\":\"{\"}}]}]}",
+	 "messages[0].tool_calls[0].function.arguments"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\",\"arguments\":{}}}]}]}",
+	 NULL},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{"
+	 "\"name\":\"f\",\"arguments\":5}}]}]}",
+	 "messages[0].tool_calls[0].function.arguments"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[1]}]}", "messages[0].tool_calls[0]"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":1}]}]}",
+	 "messages[0].tool_calls[0].id"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"x\"}]}]}",
+	 "messages[0].tool_calls[0].type"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\"}]}]}",
+	 "messages[0].tool_calls[0].function"},
+	{API_CHAT,
+	 "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"function\":{\"name\":\"\"}}]}]}",
+	 "messages[0].tool_calls[0].function.name"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":{}}]}",
+	 "messages[0].tool_calls"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":null}]}", NULL},
+	{API_CHAT, "{\"messages\":[{\"role\":\"tool\",\"content\":\"x\"}]}", "messages[0].tool_call_id"},
+	{API_CHAT, "{\"messages\":[{\"role\":\"tool\",\"content\":\"x\",\"tool_call_id\":\"1\"}]}", NULL},
+	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"name\":5}]}", "messages[0].name"},
 	/* stops */
 	{API_COMPLETION, "{\"prompt\":\"x\",\"stop\":\"\"}", "stop"},
 	{API_COMPLETION, "{\"prompt\":\"x\",\"stop\":[\"\"]}", "stop"},
@@ -448,6 +549,39 @@ START_TEST(messages_reach_the_template)
 }
 END_TEST
 
+START_TEST(tools_reach_the_template)
+{
+	struct call_begin begin;
+	struct api_json bytes;
+#define TOOL "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"x\":[1.5]}}"
+	static const char body[] =
+		"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a1\",\"function\":{\"arguments\":"
+		"\"{\\\"a\\\": 1}\",\"name\":\"f\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"a1\",\"content\":\"2\","
+		"\"tool_calls\":[]}],\"chat_template_kwargs\":{\"k\":1},\"tools\":[" TOOL "]%s}";
+	static const char messages[] =
+		"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a1\",\"type\":\"function\",\"function\":{\"name\":"
+		"\"f\",\"arguments\":{\"a\":1}}}]},{\"role\":\"tool\",\"tool_call_id\":\"a1\",\"content\":\"2\"}]";
+	static const struct {
+		const char *more, *variables;
+		bool tools;
+	} choices[] = {
+		{"", "{\"tools\":[" TOOL "],\"k\":1}", true},
+		{",\"tool_choice\":\"auto\"", "{\"tools\":[" TOOL "],\"k\":1}", true},
+		{",\"tool_choice\":\"none\"", "{\"k\":1}", false},
+	};
+	for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+		char text[1024], expected[1024];
+		snprintf(text, sizeof text, body, choices[i].more);
+		snprintf(expected, sizeof expected, "%s%s", messages, choices[i].variables);
+		call_of(API_CHAT, text, 0, &begin, &bytes);
+		ck_assert_uint_eq(bytes.n, strlen(expected));
+		ck_assert_mem_eq(bytes.bytes, expected, bytes.n);
+		ck_assert_int_eq((begin.flags & CALL_FLAG_TOOLS) != 0, choices[i].tools);
+		api_json_fini(&bytes);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("api_request");
@@ -464,6 +598,7 @@ int main(void)
 	tcase_add_test(tests, defaults_are_openais);
 	tcase_add_test(tests, choices_draw_with_seeds_of_their_own);
 	tcase_add_test(tests, messages_reach_the_template);
+	tcase_add_test(tests, tools_reach_the_template);
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);
 }

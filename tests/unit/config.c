@@ -9,6 +9,7 @@
 
 #include "io/loop.h"
 #include "shm/segment.h"
+#include "src/call.h"
 #include "src/config.h"
 #include "src/config_keys.h"
 #include "tests/unit/suite.h"
@@ -115,7 +116,7 @@ START_TEST(what_is_printed_reads_back_equal)
 	struct config config, again;
 	struct err err = {""};
 	ck_assert_int_eq(load("[weightd]\nthreads = 3\nkv_bytes = 1536M\nio_cpus = 2,4-6\nlisten = [::1]:9\n[model "
-			      "m]\npath = /m.gguf\n",
+			      "m]\npath = /m.gguf\ntool_parser = llama3\n[model n]\npath = /n\nreasoning = think\n",
 			      &config, &err),
 			 0);
 	char *text;
@@ -125,6 +126,8 @@ START_TEST(what_is_printed_reads_back_equal)
 	fclose(out);
 	ck_assert_msg(load(text, &again, &err) == 0, "%s in\n%s", err.text, text);
 	ck_assert_int_eq(memcmp(&config, &again, sizeof config), 0);
+	ck_assert_uint_eq(again.models[0].tool_parser, TOOLS_LLAMA3);
+	ck_assert_uint_eq(again.models[1].reasoning, REASONING_THINK);
 	free(text);
 }
 END_TEST
@@ -212,6 +215,8 @@ START_TEST(models_are_checked)
 {
 	refused("[model m]\n", "[model m]: needs path = FILE or pull = NAME");
 	refused("[model m]\npath = /a\npull = b\n", ":3: pull: a model has either path or pull");
+	refused("[model m]\npath = /a\ntool_parser = xml\n", "one of auto, none, hermes, llama3, mistral");
+	refused("[model m]\npath = /a\nreasoning = yes\n", "one of auto, none, think");
 	refused("[model m]\npath =\n", "must have 1 to");
 	refused("[model ../m]\npath = /a\n", "must begin with a letter");
 	refused("[model a b]\npath = /a\n", "character other than letters");
@@ -394,7 +399,9 @@ START_TEST(the_installed_sample_is_the_key_list)
 	struct err err = {""};
 	FILE *plain = fopen(file, "w");
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-		if (line[0] != '#' || (line[1] != ' ' && !strstr(line, "model") && !strstr(line, "pull")))
+		if (strncmp(line, "#pull", 5) == 0) /* the catalogue is not installed here */
+			fprintf(plain, "path = /m.gguf\n");
+		else if (line[0] != '#' || line[1] != ' ')
 			fprintf(plain, "%s\n", line + (line[0] == '#'));
 	fclose(plain);
 	ck_assert_msg(config_load(file, &config, &err) == 0, "%s", err.text);
@@ -405,6 +412,9 @@ START_TEST(the_installed_sample_is_the_key_list)
 	strcpy(defaults.control_socket, config.control_socket);
 	strcpy(defaults.model_dir, config.model_dir);
 	strcpy(defaults.catalogue, config.catalogue);
+	ck_assert_uint_eq(config.n_models, 1);
+	ck_assert_uint_eq(config.models[0].tool_parser, TOOLS_AUTO);
+	ck_assert_uint_eq(config.models[0].reasoning, REASONING_AUTO);
 	config.n_models = 0;
 	memset(config.models, 0, sizeof config.models);
 	ck_assert_int_eq(memcmp(&config, &defaults, sizeof config), 0);

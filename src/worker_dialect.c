@@ -1,0 +1,63 @@
+#include "src/worker_dialect.h"
+
+#include <string.h>
+
+static bool has(const char *template, size_t n_bytes, const char *word)
+{
+	return n_bytes && memmem(template, n_bytes, word, strlen(word));
+}
+
+/* Qwen3-Coder and others put XML into the same tags, which is another format. */
+static enum call_tool_format tools_of(const char *template, size_t n_bytes)
+{
+	if (has(template, n_bytes, "[TOOL_CALLS]"))
+		return has(template, n_bytes, "[ARGS]") ? TOOLS_NONE : TOOLS_MISTRAL;
+	if (has(template, n_bytes, "<tool_call>"))
+		return has(template, n_bytes, "<function=") || has(template, n_bytes, "<arg_key>") ? TOOLS_NONE
+												   : TOOLS_HERMES;
+	if (has(template, n_bytes, "<|python_tag|>") ||
+	    (has(template, n_bytes, "<|start_header_id|>") && has(template, n_bytes, "\"parameters\": ")))
+		return TOOLS_LLAMA3;
+	return TOOLS_NONE;
+}
+
+static void find_mark(struct dialect *dialect, const struct tokenizer *tokenizer)
+{
+	static const char *const marks[N_TOOL_FORMATS] = {
+		[TOOLS_HERMES] = "<tool_call>", [TOOLS_LLAMA3] = "<|python_tag|>", [TOOLS_MISTRAL] = "[TOOL_CALLS]"};
+	const char *mark = marks[dialect->tools];
+	for (uint32_t id = 0; mark && id < tokenizer_n_tokens(tokenizer); id++) {
+		uint32_t n, n_shown;
+		const char *piece = tokenizer_piece(tokenizer, id, true, &n);
+		if (n != strlen(mark) || memcmp(piece, mark, n) != 0)
+			continue;
+		tokenizer_piece(tokenizer, id, false, &n_shown);
+		dialect->has_mark = n_shown == 0;
+		dialect->mark = id;
+		return;
+	}
+}
+
+struct dialect dialect_of(const char *template, size_t n_bytes, enum call_tool_format tools,
+			  enum call_reasoning reasoning, const struct tokenizer *tokenizer)
+{
+	struct dialect dialect = {.tools = tools, .reasoning = reasoning};
+	if (tools == TOOLS_AUTO)
+		dialect.tools = tools_of(template, n_bytes);
+	if (reasoning == REASONING_AUTO)
+		dialect.reasoning = has(template, n_bytes, "<think>") || has(template, n_bytes, "</think>")
+					    ? REASONING_THINK
+					    : REASONING_NONE;
+	find_mark(&dialect, tokenizer);
+	return dialect;
+}
+
+enum call_reasoning dialect_reasoning(const struct dialect *dialect, const char *prompt, size_t n_bytes)
+{
+	static const char open[] = "<think>";
+	size_t n_open = sizeof open - 1;
+	while (n_bytes && (prompt[n_bytes - 1] == '\n' || prompt[n_bytes - 1] == ' '))
+		n_bytes--;
+	bool is_open = n_bytes >= n_open && memcmp(prompt + n_bytes - n_open, open, n_open) == 0;
+	return dialect->reasoning == REASONING_THINK && is_open ? REASONING_OPEN : dialect->reasoning;
+}
