@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct family *const families[] = {&family_llama};
+static const struct family *const families[] = {&family_llama, &family_qwen2, &family_qwen3, &family_gemma3};
 
 enum { N_FAMILIES = sizeof families / sizeof *families };
 

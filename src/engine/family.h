@@ -67,7 +67,7 @@ struct family {
 	float norm_offset;
 };
 
-extern const struct family family_llama;
+extern const struct family family_llama, family_qwen2, family_qwen3, family_gemma3;
 
 /* NULL: no such family. */
 const struct family *family_get(uint32_t id);

@@ -2,7 +2,7 @@
  *
  *   scores    a key row of a page is 32 positions of one dimension: two registers of bfloat16, which become four of
  *             float32: even and odd positions of each half page. They stay apart until the exponentials are stored.
- *   softmax   once per page and head; positions past the end count as -inf, whatever lies in the page there.
+ *   softmax   once per page and head; positions outside the span count as -inf, whatever lies in the page there.
  *   values    a head's output waits in `out` between pages; 32 dimensions of it at a time are kept in registers.
  *
  * Which heads run together changes no head's arithmetic. */
@@ -10,6 +10,7 @@
 
 #include "src/kernel/inline.h"
 #include "src/kernel/levels.h"
+#include "src/kernel/page_span.h"
 #include "src/kernel/vector_avx2.h"
 
 enum { HEADS = 2, MAX_HEADS = 32, QUARTERS = 4, QUARTER_TOKENS = KV_PAGE_TOKENS / QUARTERS };
@@ -22,7 +23,7 @@ struct softmax {
 
 /* One page's part of a group of at most HEADS heads. */
 struct part {
-	float weight[HEADS][KV_PAGE_TOKENS]; /* exp(score - maximum), 0 past the end */
+	float weight[HEADS][KV_PAGE_TOKENS]; /* exp(score - maximum), 0 outside the span */
 	float correction[HEADS];
 };
 
@@ -60,8 +61,8 @@ static void store_in_order(float *weight, __m256 even, __m256 odd)
 	_mm256_storeu_ps(weight + 8, _mm256_permute2f128_ps(low, high, 0x31));
 }
 
-/* A head's sums to weights; `n` positions of the page count. */
-static void page_softmax(const __m256 sums[QUARTERS], float scale, uint32_t n, float *maximum, float *sum,
+/* A head's sums to weights. */
+static void page_softmax(const __m256 sums[QUARTERS], float scale, struct page_span span, float *maximum, float *sum,
 			 float *weight, float *correction)
 {
 	const __m256i even_positions = _mm256_set_epi32(14, 12, 10, 8, 6, 4, 2, 0);
@@ -71,7 +72,9 @@ static void page_softmax(const __m256 sums[QUARTERS], float scale, uint32_t n, f
 
 	for (int i = 0; i < QUARTERS; i++) {
 		__m256i position = _mm256_add_epi32(even_positions, _mm256_set1_epi32(i / 2 * 16 + i % 2));
-		counts[i] = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), position));
+		__m256i before_end = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)span.end), position);
+		__m256i before_begin = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)span.begin), position);
+		counts[i] = _mm256_castsi256_ps(_mm256_andnot_si256(before_begin, before_end));
 		score[i] = _mm256_blendv_ps(lowest, _mm256_mul_ps(sums[i], _mm256_set1_ps(scale)), counts[i]);
 		largest = _mm256_max_ps(largest, score[i]);
 	}
@@ -88,9 +91,9 @@ static void page_softmax(const __m256 sums[QUARTERS], float scale, uint32_t n, f
 	store_in_order(weight + 16, score[2], score[3]);
 }
 
-/* out [n_heads][head_dim], 8 * n_vectors dimensions of it: out * correction + weight x v [n][head_dim]. */
-ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *part, const uint16_t *v, uint32_t n,
-			       uint32_t head_dim, float *out)
+/* out [n_heads][head_dim], 8 * n_vectors dimensions of it: out * correction + weight x v [span][head_dim]. */
+ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *part, const uint16_t *v,
+			       struct page_span span, uint32_t head_dim, float *out)
 {
 	__m256 sum[HEADS][4];
 
@@ -101,7 +104,7 @@ ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *pa
 			sum[h][i] = _mm256_mul_ps(_mm256_loadu_ps(out + (size_t)h * head_dim + 8 * i),
 						  _mm256_set1_ps(part->correction[h]));
 	}
-	for (uint32_t t = 0; t < n; t++) {
+	for (uint32_t t = span.begin; t < span.end; t++) {
 		UNROLL
 		for (int i = 0; i < n_vectors; i++) {
 			__m256 values = f32_avx2(_mm_loadu_si128((const __m128i *)(v + (size_t)t * head_dim + 8 * i)));
@@ -122,20 +125,20 @@ ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *pa
 ALWAYS_INLINE void page_heads(int n_heads, const struct attention *a, uint32_t page, uint32_t first,
 			      struct softmax *state)
 {
-	uint32_t left = a->n_tokens - page * KV_PAGE_TOKENS;
-	uint32_t n = left < KV_PAGE_TOKENS ? left : KV_PAGE_TOKENS, d = 0;
+	struct page_span span = page_span(a, page);
+	uint32_t d = 0;
 	float *out = a->out + (size_t)first * a->head_dim;
 	__m256 sums[HEADS][QUARTERS];
 	struct part part;
 
 	page_sums(n_heads, a->q + (size_t)first * a->head_dim, a->k[page], a->head_dim, sums);
 	for (int h = 0; h < n_heads; h++)
-		page_softmax(sums[h], a->scale, n, &state->maximum[first + (uint32_t)h],
+		page_softmax(sums[h], a->scale, span, &state->maximum[first + (uint32_t)h],
 			     &state->sum[first + (uint32_t)h], part.weight[h], &part.correction[h]);
 	for (; d + 32 <= a->head_dim; d += 32)
-		page_values(n_heads, 4, &part, a->v[page] + d, n, a->head_dim, out + d);
+		page_values(n_heads, 4, &part, a->v[page] + d, span, a->head_dim, out + d);
 	for (; d < a->head_dim; d += 16)
-		page_values(n_heads, 2, &part, a->v[page] + d, n, a->head_dim, out + d);
+		page_values(n_heads, 2, &part, a->v[page] + d, span, a->head_dim, out + d);
 }
 
 void attention_avx2(const struct attention *a)
@@ -148,7 +151,7 @@ void attention_avx2(const struct attention *a)
 	}
 	for (size_t i = 0; i < (size_t)a->n_q * a->head_dim; i += 8)
 		_mm256_storeu_ps(a->out + i, _mm256_setzero_ps());
-	for (uint32_t page = 0; page * KV_PAGE_TOKENS < a->n_tokens; page++) {
+	for (uint32_t page = a->first_token / KV_PAGE_TOKENS; page * KV_PAGE_TOKENS < a->n_tokens; page++) {
 		uint32_t first = 0;
 
 		for (; a->n_q - first >= 2; first += 2)

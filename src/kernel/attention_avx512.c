@@ -2,15 +2,16 @@
  *
  *   scores    a key row of a page is 32 positions of one dimension: one register of bfloat16. Its even and its odd
  *             positions become two registers of float32 with one instruction each, and stay apart until the
- * exponentials are stored in order. Dimensions are summed in two chains (even, odd) that are added at the end. softmax
- * once per page and head; positions past the end count as -inf, whatever lies in the page there. values    a head's
- * output waits in `out` between pages; 64 dimensions of it at a time are kept in registers.
+ *             exponentials are stored in order. Dimensions are summed in two chains (even, odd), added at the end.
+ *   softmax   once per page and head; positions outside the span count as -inf, whatever lies in the page there.
+ *   values    a head's output waits in `out` between pages; 64 dimensions of it at a time are kept in registers.
  *
  * Which heads run together changes no head's arithmetic. */
 #include <math.h>
 
 #include "src/kernel/inline.h"
 #include "src/kernel/levels.h"
+#include "src/kernel/page_span.h"
 #include "src/kernel/vector_avx512.h"
 
 enum { HEADS = 4, MAX_HEADS = 32 };
@@ -23,7 +24,7 @@ struct softmax {
 
 /* One page's part of a group of at most HEADS heads. */
 struct part {
-	float weight[HEADS][KV_PAGE_TOKENS]; /* exp(score - maximum), 0 past the end */
+	float weight[HEADS][KV_PAGE_TOKENS]; /* exp(score - maximum), 0 outside the span */
 	float correction[HEADS];
 };
 
@@ -58,14 +59,15 @@ ALWAYS_INLINE void page_sums(int n_heads, const float *q, const uint16_t *k, uin
 	}
 }
 
-/* A head's scores to weights; `n` positions of the page count. */
-static void page_softmax(__m512 even, __m512 odd, uint32_t n, float *maximum, float *sum, float *weight,
+/* A head's scores to weights. */
+static void page_softmax(__m512 even, __m512 odd, struct page_span span, float *maximum, float *sum, float *weight,
 			 float *correction)
 {
 	const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
 	const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
 	const __m512 lowest = _mm512_set1_ps(-INFINITY);
-	__mmask16 evens = lanes_avx512((n + 1) / 2), odds = lanes_avx512(n / 2);
+	__mmask16 evens = lanes_avx512((span.end + 1) / 2) & ~lanes_avx512((span.begin + 1) / 2);
+	__mmask16 odds = lanes_avx512(span.end / 2) & ~lanes_avx512(span.begin / 2);
 	float before = *maximum, largest;
 	__m512 now;
 
@@ -82,9 +84,9 @@ static void page_softmax(__m512 even, __m512 odd, uint32_t n, float *maximum, fl
 	_mm512_storeu_ps(weight + 16, _mm512_permutex2var_ps(even, high, odd));
 }
 
-/* out [n_heads][head_dim], 16 * n_vectors dimensions of it: out * correction + weight x v [n][head_dim]. */
-ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *part, const uint16_t *v, uint32_t n,
-			       uint32_t head_dim, float *out)
+/* out [n_heads][head_dim], 16 * n_vectors dimensions of it: out * correction + weight x v [span][head_dim]. */
+ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *part, const uint16_t *v,
+			       struct page_span span, uint32_t head_dim, float *out)
 {
 	__m512 sum[HEADS][4];
 
@@ -95,7 +97,7 @@ ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *pa
 			sum[h][i] = _mm512_mul_ps(_mm512_loadu_ps(out + (size_t)h * head_dim + 16 * i),
 						  _mm512_set1_ps(part->correction[h]));
 	}
-	for (uint32_t t = 0; t < n; t++) {
+	for (uint32_t t = span.begin; t < span.end; t++) {
 		__m512 values[4];
 		UNROLL
 		for (int i = 0; i < n_vectors; i++)
@@ -120,8 +122,8 @@ ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *pa
 ALWAYS_INLINE void page_heads(int n_heads, const struct attention *a, uint32_t page, uint32_t first,
 			      struct softmax *state)
 {
-	uint32_t left = a->n_tokens - page * KV_PAGE_TOKENS;
-	uint32_t n = left < KV_PAGE_TOKENS ? left : KV_PAGE_TOKENS, d = 0;
+	struct page_span span = page_span(a, page);
+	uint32_t d = 0;
 	float *out = a->out + (size_t)first * a->head_dim;
 	__m512 even[HEADS], odd[HEADS];
 	struct part part;
@@ -129,14 +131,14 @@ ALWAYS_INLINE void page_heads(int n_heads, const struct attention *a, uint32_t p
 	page_sums(n_heads, a->q + (size_t)first * a->head_dim, a->k[page], a->head_dim, even, odd);
 	for (int h = 0; h < n_heads; h++) {
 		const __m512 scale = _mm512_set1_ps(a->scale);
-		page_softmax(_mm512_mul_ps(even[h], scale), _mm512_mul_ps(odd[h], scale), n,
+		page_softmax(_mm512_mul_ps(even[h], scale), _mm512_mul_ps(odd[h], scale), span,
 			     &state->maximum[first + (uint32_t)h], &state->sum[first + (uint32_t)h], part.weight[h],
 			     &part.correction[h]);
 	}
 	for (; d + 64 <= a->head_dim; d += 64)
-		page_values(n_heads, 4, &part, a->v[page] + d, n, a->head_dim, out + d);
+		page_values(n_heads, 4, &part, a->v[page] + d, span, a->head_dim, out + d);
 	for (; d < a->head_dim; d += 16)
-		page_values(n_heads, 1, &part, a->v[page] + d, n, a->head_dim, out + d);
+		page_values(n_heads, 1, &part, a->v[page] + d, span, a->head_dim, out + d);
 }
 
 void attention_avx512(const struct attention *a)
@@ -149,7 +151,7 @@ void attention_avx512(const struct attention *a)
 	}
 	for (size_t i = 0; i < (size_t)a->n_q * a->head_dim; i += 16)
 		_mm512_storeu_ps(a->out + i, _mm512_setzero_ps());
-	for (uint32_t page = 0; page * KV_PAGE_TOKENS < a->n_tokens; page++) {
+	for (uint32_t page = a->first_token / KV_PAGE_TOKENS; page * KV_PAGE_TOKENS < a->n_tokens; page++) {
 		uint32_t first = 0;
 
 		for (; a->n_q - first >= 4; first += 4)

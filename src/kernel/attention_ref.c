@@ -5,18 +5,21 @@
  *                     out = sum of exp(score - m) * v
  *
  * When a page raises m, l and out are scaled by exp(old m - new m). At the end out / l is the softmax-weighted sum. The
- * first page starts from m = -inf, whose factor is 0. */
+ * first page starts from m = -inf, whose factor is 0. Pages before a window are no part of the sum: a row's result
+ * depends on where its window begins, which its position says, and on nothing else. */
 #include <math.h>
 
 #include "src/kernel/half.h"
 #include "src/kernel/levels.h"
+#include "src/kernel/page_span.h"
 
-/* scores[t] = scale * q . k[.][t] for the page's first `n` positions; returns the largest. */
-static float page_scores(const struct attention *a, const float *q, const uint16_t *k, uint32_t n, float *scores)
+/* scores[t] = scale * q . k[.][t] for positions begin .. end - 1 of the page; returns the largest. */
+static float page_scores(const struct attention *a, const float *q, const uint16_t *k, uint32_t begin, uint32_t end,
+			 float *scores)
 {
 	float largest = -INFINITY;
 
-	for (uint32_t t = 0; t < n; t++) {
+	for (uint32_t t = begin; t < end; t++) {
 		float sum = 0.0f;
 		for (uint32_t d = 0; d < a->head_dim; d++)
 			sum += q[d] * f32_from_bf16(k[(size_t)d * KV_PAGE_TOKENS + t]);
@@ -33,12 +36,11 @@ static void attend(const struct attention *a, const float *q, float *out)
 
 	for (uint32_t d = 0; d < a->head_dim; d++)
 		out[d] = 0.0f;
-	for (uint32_t page = 0; page * KV_PAGE_TOKENS < a->n_tokens; page++) {
+	for (uint32_t page = a->first_token / KV_PAGE_TOKENS; page * KV_PAGE_TOKENS < a->n_tokens; page++) {
 		float scores[KV_PAGE_TOKENS];
-		uint32_t left = a->n_tokens - page * KV_PAGE_TOKENS;
-		uint32_t n = left < KV_PAGE_TOKENS ? left : KV_PAGE_TOKENS;
+		struct page_span span = page_span(a, page);
 		const uint16_t *v = a->v[page];
-		float page_maximum = page_scores(a, q, a->k[page], n, scores);
+		float page_maximum = page_scores(a, q, a->k[page], span.begin, span.end, scores);
 		float new_maximum = page_maximum > maximum ? page_maximum : maximum;
 		float correction = expf(maximum - new_maximum);
 
@@ -46,7 +48,7 @@ static void attend(const struct attention *a, const float *q, float *out)
 		sum *= correction;
 		for (uint32_t d = 0; d < a->head_dim; d++)
 			out[d] *= correction;
-		for (uint32_t t = 0; t < n; t++) {
+		for (uint32_t t = span.begin; t < span.end; t++) {
 			float p = expf(scores[t] - maximum);
 			sum += p;
 			for (uint32_t d = 0; d < a->head_dim; d++)

@@ -44,7 +44,9 @@ struct attention {
 	const uint16_t *const *v; /* [pages] -> [KV_PAGE_TOKENS][head_dim] bfloat16 */
 	uint32_t n_q;		  /* 1..32 */
 	uint32_t head_dim;	  /* a multiple of 16, at most 256 */
-	uint32_t n_tokens; /* positions attended, 1.. ; entries past it in the last page are not read as values */
+	uint32_t first_token;	  /* the window's first position; pages that end before it are not touched */
+	uint32_t n_tokens; /* end of the positions attended, above first_token; what the first and the last page hold
+			      beside them is not read as values */
 	float scale;	   /* of the products, mostly 1 / sqrt(head_dim) */
 };
 
@@ -75,8 +77,16 @@ struct kernels {
 	 * from rope_dim on are left alone. (Su et al., 2021; GGUF's llama order) */
 	void (*rope_pairs)(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim);
 
+	/* Rotates (i, i + rope_dim / 2) instead, by cos_sin [2][rope_dim / 2]: all cosines, then all sines. (Wolf et
+	 * al., 2020: the order of Hugging Face's files) */
+	void (*rope_halves)(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim);
+
 	/* y[i] = silu(gate[i]) * up[i]. y may be gate. (Shazeer, 2020) */
 	void (*swiglu)(float *y, const float *gate, const float *up, uint32_t n);
+
+	/* y[i] = gelu(gate[i]) * up[i] with the tanh approximation of the normal distribution. y may be gate.
+	 * (Hendrycks and Gimpel, 2016; Shazeer, 2020) */
+	void (*geglu)(float *y, const float *gate, const float *up, uint32_t n);
 
 	/* x[i] += y[i] */
 	void (*add)(float *x, const float *y, uint32_t n);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "src/kernel/gelu.h"
 #include "src/kernel/levels.h"
 #include "src/kernel/vector_avx2.h"
 
@@ -49,6 +50,25 @@ void rope_pairs_avx2(float *x, const float *cos_sin, uint32_t n_heads, uint32_t 
 	}
 }
 
+void rope_halves_avx2(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim)
+{
+	uint32_t half = rope_dim / 2;
+
+	for (uint32_t i = 0; i < half; i += 8) {
+		__m256i lanes = lanes_avx2(half - i);
+		__m256 cosine = _mm256_maskload_ps(cos_sin + i, lanes);
+		__m256 sine = _mm256_maskload_ps(cos_sin + half + i, lanes);
+
+		for (uint32_t head = 0; head < n_heads; head++) {
+			float *at = x + (size_t)head * head_dim + i;
+			__m256 a = _mm256_maskload_ps(at, lanes), b = _mm256_maskload_ps(at + half, lanes);
+
+			_mm256_maskstore_ps(at, lanes, _mm256_fmsub_ps(a, cosine, _mm256_mul_ps(b, sine)));
+			_mm256_maskstore_ps(at + half, lanes, _mm256_fmadd_ps(b, cosine, _mm256_mul_ps(a, sine)));
+		}
+	}
+}
+
 void swiglu_avx2(float *y, const float *gate, const float *up, uint32_t n)
 {
 	const __m256 one = _mm256_set1_ps(1.0f);
@@ -59,6 +79,22 @@ void swiglu_avx2(float *y, const float *gate, const float *up, uint32_t n)
 		__m256 silu = _mm256_div_ps(g, _mm256_add_ps(one, exp_avx2(_mm256_sub_ps(_mm256_setzero_ps(), g))));
 
 		_mm256_maskstore_ps(y + i, lanes, _mm256_mul_ps(silu, _mm256_maskload_ps(up + i, lanes)));
+	}
+}
+
+void geglu_avx2(float *y, const float *gate, const float *up, uint32_t n)
+{
+	const __m256 one = _mm256_set1_ps(1.0f), zero = _mm256_setzero_ps();
+
+	for (uint32_t i = 0; i < n; i += 8) {
+		__m256i lanes = lanes_avx2(n - i);
+		__m256 x = _mm256_maskload_ps(gate + i, lanes);
+		__m256 slope =
+			_mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(GELU_CUBIC), _mm256_set1_ps(GELU_LINEAR));
+		__m256 e = exp_avx2(_mm256_sub_ps(zero, _mm256_mul_ps(x, slope)));
+		__m256 gelu = _mm256_div_ps(x, _mm256_add_ps(one, e));
+
+		_mm256_maskstore_ps(y + i, lanes, _mm256_mul_ps(gelu, _mm256_maskload_ps(up + i, lanes)));
 	}
 }
 

@@ -1,6 +1,7 @@
 /* Operations on one row of activations, level avx512. Tails are masked, so a row never touches its neighbours. */
 #include <math.h>
 
+#include "src/kernel/gelu.h"
 #include "src/kernel/levels.h"
 #include "src/kernel/vector_avx512.h"
 
@@ -44,6 +45,25 @@ void rope_pairs_avx512(float *x, const float *cos_sin, uint32_t n_heads, uint32_
 	}
 }
 
+void rope_halves_avx512(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim)
+{
+	uint32_t half = rope_dim / 2;
+
+	for (uint32_t i = 0; i < half; i += 16) {
+		__mmask16 lanes = lanes_avx512(half - i);
+		__m512 cosine = _mm512_maskz_loadu_ps(lanes, cos_sin + i);
+		__m512 sine = _mm512_maskz_loadu_ps(lanes, cos_sin + half + i);
+
+		for (uint32_t head = 0; head < n_heads; head++) {
+			float *at = x + (size_t)head * head_dim + i;
+			__m512 a = _mm512_maskz_loadu_ps(lanes, at), b = _mm512_maskz_loadu_ps(lanes, at + half);
+
+			_mm512_mask_storeu_ps(at, lanes, _mm512_fmsub_ps(a, cosine, _mm512_mul_ps(b, sine)));
+			_mm512_mask_storeu_ps(at + half, lanes, _mm512_fmadd_ps(b, cosine, _mm512_mul_ps(a, sine)));
+		}
+	}
+}
+
 void swiglu_avx512(float *y, const float *gate, const float *up, uint32_t n)
 {
 	const __m512 one = _mm512_set1_ps(1.0f);
@@ -54,6 +74,22 @@ void swiglu_avx512(float *y, const float *gate, const float *up, uint32_t n)
 		__m512 silu = _mm512_div_ps(g, _mm512_add_ps(one, exp_avx512(_mm512_sub_ps(_mm512_setzero_ps(), g))));
 
 		_mm512_mask_storeu_ps(y + i, lanes, _mm512_mul_ps(silu, _mm512_maskz_loadu_ps(lanes, up + i)));
+	}
+}
+
+void geglu_avx512(float *y, const float *gate, const float *up, uint32_t n)
+{
+	const __m512 one = _mm512_set1_ps(1.0f), zero = _mm512_setzero_ps();
+
+	for (uint32_t i = 0; i < n; i += 16) {
+		__mmask16 lanes = lanes_avx512(n - i);
+		__m512 x = _mm512_maskz_loadu_ps(lanes, gate + i);
+		__m512 slope =
+			_mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(GELU_CUBIC), _mm512_set1_ps(GELU_LINEAR));
+		__m512 e = exp_avx512(_mm512_sub_ps(zero, _mm512_mul_ps(x, slope)));
+		__m512 gelu = _mm512_div_ps(x, _mm512_add_ps(one, e));
+
+		_mm512_mask_storeu_ps(y + i, lanes, _mm512_mul_ps(gelu, _mm512_maskz_loadu_ps(lanes, up + i)));
 	}
 }
 

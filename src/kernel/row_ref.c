@@ -1,6 +1,7 @@
 /* Operations on one row of activations, level ref: the definitions, as the papers named in kernel.h write them. */
 #include <math.h>
 
+#include "src/kernel/gelu.h"
 #include "src/kernel/half.h"
 #include "src/kernel/levels.h"
 
@@ -28,10 +29,35 @@ void rope_pairs_ref(float *x, const float *cos_sin, uint32_t n_heads, uint32_t h
 		}
 }
 
+void rope_halves_ref(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim)
+{
+	uint32_t half = rope_dim / 2;
+
+	for (uint32_t head = 0; head < n_heads; head++, x += head_dim)
+		for (uint32_t i = 0; i < half; i++) {
+			float a = x[i], b = x[half + i];
+			float cosine = cos_sin[i], sine = cos_sin[half + i];
+
+			x[i] = a * cosine - b * sine;
+			x[half + i] = a * sine + b * cosine;
+		}
+}
+
 void swiglu_ref(float *y, const float *gate, const float *up, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		y[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
+}
+
+/* The paper's x / 2 (1 + tanh(u)) is x / (1 + e^(-2u)), which keeps its digits where tanh is near -1. */
+void geglu_ref(float *y, const float *gate, const float *up, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		float x = gate[i];
+		float twice_u = x * (GELU_LINEAR + GELU_CUBIC * (x * x));
+
+		y[i] = x / (1.0f + expf(-twice_u)) * up[i];
+	}
 }
 
 void add_ref(float *x, const float *y, uint32_t n)

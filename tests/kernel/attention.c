@@ -1,5 +1,5 @@
-/* Attention: against a plain softmax in double, with garbage past the last position, and bit for bit against itself
- * with other heads, other places and other garbage.
+/* Attention: against a plain softmax in double, with garbage beside the positions that count, and bit for bit against
+ * itself with other heads, other places and other garbage.
  *
  * Tolerance. A score is a sum of head_dim products: its error moves a weight by e^error - 1. The weights are exact to a
  * few units and the output is a sum of n_tokens products that pass through at most 32 + pages additions. */
@@ -51,41 +51,52 @@ static float value(const struct pages *pages, uint32_t t, uint32_t d)
 	return f32_from_bf16(pages->v[t / KV_PAGE_TOKENS][(size_t)(t % KV_PAGE_TOKENS) * pages->head_dim + d]);
 }
 
-/* Fills what lies past the last position of its page with `bits`. */
-static void spoil(struct pages *pages, uint32_t n_tokens, uint16_t bits)
-{
-	uint32_t page = (n_tokens - 1) / KV_PAGE_TOKENS;
+/* The positions a row attends. */
+struct window {
+	uint32_t first, end;
+};
 
-	for (uint32_t t = (n_tokens - 1) % KV_PAGE_TOKENS + 1; t < KV_PAGE_TOKENS; t++)
-		for (uint32_t d = 0; d < pages->head_dim; d++) {
-			pages->k[page][(size_t)d * KV_PAGE_TOKENS + t] = bits;
-			pages->v[page][(size_t)t * pages->head_dim + d] = bits;
+/* Fills what lies in the pages beside the window with `bits`. */
+static void spoil(struct pages *pages, struct window window, uint16_t bits)
+{
+	for (uint32_t t = 0; t < MAX_PAGES * KV_PAGE_TOKENS; t++)
+		for (uint32_t d = 0; d < pages->head_dim && (t < window.first || t >= window.end); d++) {
+			uint32_t page = t / KV_PAGE_TOKENS, slot = t % KV_PAGE_TOKENS;
+			pages->k[page][(size_t)d * KV_PAGE_TOKENS + slot] = bits;
+			pages->v[page][(size_t)slot * pages->head_dim + d] = bits;
 		}
 }
 
+/* Pages outside the window are not even pointed to. */
 static void run(const struct subject *subject, const struct pages *pages, const float *q, uint32_t n_q,
-		uint32_t n_tokens, float *out)
+		struct window window, float *out)
 {
+	const uint16_t *k[MAX_PAGES] = {NULL}, *v[MAX_PAGES] = {NULL};
+	for (uint32_t p = window.first / KV_PAGE_TOKENS; p * KV_PAGE_TOKENS < window.end; p++) {
+		k[p] = pages->k[p];
+		v[p] = pages->v[p];
+	}
 	struct attention a = {
 		.q = q,
 		.out = out,
-		.k = (const uint16_t *const *)pages->k,
-		.v = (const uint16_t *const *)pages->v,
+		.k = k,
+		.v = v,
 		.n_q = n_q,
 		.head_dim = pages->head_dim,
-		.n_tokens = n_tokens,
+		.first_token = window.first,
+		.n_tokens = window.end,
 		.scale = 1.0f / sqrtf((float)pages->head_dim),
 	};
 	subject->kernels->attention(&a);
 }
 
-static void check_head(const struct pages *pages, const float *q, uint32_t n_tokens, const float *out)
+static void check_head(const struct pages *pages, const float *q, struct window window, const float *out)
 {
 	double weight[MAX_TOKENS], sum = 0.0, largest = -INFINITY, worst = 0.0;
 	double scale = (double)(1.0f / sqrtf((float)pages->head_dim));
 	double tolerance;
 
-	for (uint32_t t = 0; t < n_tokens; t++) {
+	for (uint32_t t = window.first; t < window.end; t++) {
 		double score = 0.0, magnitude = 0.0;
 		for (uint32_t d = 0; d < pages->head_dim; d++) {
 			score += (double)q[d] * (double)key(pages, t, d);
@@ -95,24 +106,24 @@ static void check_head(const struct pages *pages, const float *q, uint32_t n_tok
 		largest = fmax(largest, weight[t]);
 		worst = fmax(worst, (pages->head_dim + 4) * 0x1p-24 * magnitude * scale);
 	}
-	for (uint32_t t = 0; t < n_tokens; t++) {
+	for (uint32_t t = window.first; t < window.end; t++) {
 		weight[t] = exp(weight[t] - largest);
 		sum += weight[t];
 	}
 	tolerance = 2.0 * (exp(2.0 * worst) - 1.0) + (KV_PAGE_TOKENS + 3.0 * MAX_PAGES + 8.0) * 0x1p-23;
 	for (uint32_t d = 0; d < pages->head_dim; d++) {
 		double exact = 0.0, magnitude = 0.0;
-		for (uint32_t t = 0; t < n_tokens; t++) {
+		for (uint32_t t = window.first; t < window.end; t++) {
 			exact += weight[t] / sum * (double)value(pages, t, d);
 			magnitude += weight[t] / sum * fabs((double)value(pages, t, d));
 		}
 		expect(fabs((double)out[d] - exact) <= tolerance * magnitude + 1e-30,
-		       "attention head_dim=%u n_tokens=%u [%u] = %a, exactly %a +- %a", pages->head_dim, n_tokens, d,
-		       (double)out[d], exact, tolerance * magnitude);
+		       "attention head_dim=%u of %u..%u [%u] = %a, exactly %a +- %a", pages->head_dim, window.first,
+		       window.end, d, (double)out[d], exact, tolerance * magnitude);
 	}
 }
 
-static void test_heads(const struct subject *subject, uint32_t head_dim, uint32_t n_q, uint32_t n_tokens,
+static void test_heads(const struct subject *subject, uint32_t head_dim, uint32_t n_q, struct window window,
 		       float magnitude)
 {
 	static const uint16_t garbage[] = {0x7fc0, 0xff80, 0x7f7f, 0x0000}; /* NaN, -inf, large, zero */
@@ -122,19 +133,21 @@ static void test_heads(const struct subject *subject, uint32_t head_dim, uint32_
 
 	for (size_t i = 0; i < n; i++)
 		q[i] = random_float(1.0f);
-	spoil(&pages, n_tokens, 0x7fc1);
-	run(subject, &pages, q, n_q, n_tokens, out);
+	spoil(&pages, window, 0x7fc1);
+	run(subject, &pages, q, n_q, window, out);
 	expect(guarded_intact(out, bytes), "attention wrote beside its output");
 	for (uint32_t head = 0; head < n_q; head++) {
-		check_head(&pages, q + (size_t)head * head_dim, n_tokens, out + (size_t)head * head_dim);
-		run(subject, &pages, q + (size_t)head * head_dim, 1, n_tokens, again + 1);
+		check_head(&pages, q + (size_t)head * head_dim, window, out + (size_t)head * head_dim);
+		run(subject, &pages, q + (size_t)head * head_dim, 1, window, again + 1);
 		expect(same_bits(again + 1, out + (size_t)head * head_dim, head_dim),
-		       "attention head_dim=%u n_tokens=%u: head %u of %u differs alone", head_dim, n_tokens, head, n_q);
+		       "attention head_dim=%u of %u..%u: head %u of %u differs alone", head_dim, window.first,
+		       window.end, head, n_q);
 	}
 	for (size_t i = 0; i < sizeof garbage / sizeof garbage[0]; i++) {
-		spoil(&pages, n_tokens, garbage[i]);
-		run(subject, &pages, q, n_q, n_tokens, again);
-		expect(same_bits(again, out, n), "attention n_tokens=%u: what lies past the end shows", n_tokens);
+		spoil(&pages, window, garbage[i]);
+		run(subject, &pages, q, n_q, window, again);
+		expect(same_bits(again, out, n), "attention of %u..%u: what lies beside them shows", window.first,
+		       window.end);
 	}
 	pages_free(&pages);
 	guarded_free(q);
@@ -154,10 +167,10 @@ static void test_poison(const struct subject *subject)
 		for (size_t j = 0; j < N_Q * HEAD_DIM; j++)
 			q[j] = random_float(1.0f);
 		q[HEAD_DIM + 5] = poison[i];
-		run(subject, &pages, q, N_Q, 77, out);
+		run(subject, &pages, q, N_Q, (struct window){0, 77}, out);
 		for (uint32_t head = 0; head < N_Q; head++)
 			if (head != 1)
-				check_head(&pages, q + head * HEAD_DIM, 77, out + head * HEAD_DIM);
+				check_head(&pages, q + head * HEAD_DIM, (struct window){0, 77}, out + head * HEAD_DIM);
 	}
 	pages_free(&pages);
 	guarded_free(q);
@@ -171,9 +184,17 @@ void test_attention(const struct subject *subject)
 
 	for (size_t i = 0; i < sizeof head_dims / sizeof head_dims[0]; i++)
 		for (size_t j = 0; j < sizeof lengths / sizeof lengths[0]; j++) {
-			test_heads(subject, head_dims[i], 3, lengths[j], 1.0f);
-			test_heads(subject, head_dims[i], 1 + (uint32_t)(j % 9), lengths[j], 30.0f);
+			struct window all = {0, lengths[j]};
+			test_heads(subject, head_dims[i], 3, all, 1.0f);
+			test_heads(subject, head_dims[i], 1 + (uint32_t)(j % 9), all, 30.0f);
+			/* A window that begins anywhere: in the first page, in a later one, at the row itself. */
+			struct window some = {random_bits() % lengths[j], lengths[j]},
+				      own = {lengths[j] - 1, lengths[j]};
+			test_heads(subject, head_dims[i], 1 + (uint32_t)(j % 9), some, 1.0f);
+			test_heads(subject, head_dims[i], 3, own, 1.0f);
 		}
-	test_heads(subject, 64, 32, 100, 1.0f);
+	for (uint32_t first = 0; first < 100; first++)
+		test_heads(subject, 16, 2, (struct window){first, 100}, 1.0f);
+	test_heads(subject, 64, 32, (struct window){0, 100}, 1.0f);
 	test_poison(subject);
 }

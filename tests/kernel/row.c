@@ -50,30 +50,50 @@ static void test_rms_norm(const struct subject *subject, uint32_t n, enum fillin
 	guarded_free(y);
 }
 
-static void test_rope(const struct subject *subject, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim)
+/* The partner of value i of a head, and the place of its cosine and sine; false where it is left alone. */
+struct rotation {
+	bool first; /* of the two */
+	uint32_t partner, cosine, sine;
+};
+
+static struct rotation rotation_of(bool halves, uint32_t i, uint32_t rope_dim)
+{
+	uint32_t half = rope_dim / 2, pair = i % half;
+	if (halves)
+		return (struct rotation){i < half, i < half ? i + half : i - half, pair, half + pair};
+	return (struct rotation){i % 2 == 0, i ^ 1, i & ~1u, i | 1};
+}
+
+static void test_rope(const struct subject *subject, bool halves, uint32_t n_heads, uint32_t head_dim,
+		      uint32_t rope_dim)
 {
 	size_t n = (size_t)n_heads * head_dim;
 	float *x = floats_new(n, FILL_RANDOM), *before = guarded_new(n * sizeof *before);
 	float *cos_sin = guarded_new(rope_dim * sizeof *cos_sin);
 
-	for (uint32_t i = 0; i < rope_dim; i += 2) {
+	for (uint32_t i = 0; i < rope_dim / 2; i++) {
+		struct rotation of = rotation_of(halves, halves ? i : 2 * i, rope_dim);
 		float angle = random_float(100.0f);
-		cos_sin[i] = cosf(angle);
-		cos_sin[i + 1] = sinf(angle);
+		cos_sin[of.cosine] = cosf(angle);
+		cos_sin[of.sine] = sinf(angle);
 	}
 	memcpy(before, x, n * sizeof *x);
-	subject->kernels->rope_pairs(x, cos_sin, n_heads, head_dim, rope_dim);
+	(halves ? subject->kernels->rope_halves : subject->kernels->rope_pairs)(x, cos_sin, n_heads, head_dim,
+										rope_dim);
 	for (uint32_t head = 0; head < n_heads; head++)
 		for (uint32_t i = 0; i < head_dim; i++) {
-			const float *pair = before + head * head_dim + (i & ~1u);
-			double a = (double)pair[0], b = (double)pair[1], exact = (double)before[head * head_dim + i];
+			const float *at = before + head * head_dim;
+			double exact = (double)at[i], magnitude = 0.0;
 			float got = x[head * head_dim + i];
 
 			if (i < rope_dim) {
-				double c = (double)cos_sin[i & ~1u], s = (double)cos_sin[i | 1];
-				exact = i & 1 ? a * s + b * c : a * c - b * s;
+				struct rotation of = rotation_of(halves, i, rope_dim);
+				double c = (double)cos_sin[of.cosine], s = (double)cos_sin[of.sine];
+				double other = (double)at[of.partner];
+				magnitude = fabs(exact) + fabs(other);
+				exact = exact * c + (of.first ? -other : other) * s;
 			}
-			expect(fabs((double)got - exact) <= 0x1p-22 * (i < rope_dim ? fabs(a) + fabs(b) : 0.0),
+			expect(fabs((double)got - exact) <= 0x1p-22 * magnitude,
 			       "rope %u of %u: head %u [%u] = %a, exactly %a", rope_dim, head_dim, head, i, (double)got,
 			       exact);
 		}
@@ -101,6 +121,30 @@ static void test_swiglu(const struct subject *subject, uint32_t n, enum filling 
 	}
 	subject->kernels->swiglu(gate, gate, up, n);
 	expect(same_bits(gate, y, n), "swiglu n=%u differs in place", n);
+	guarded_free(gate);
+	guarded_free(up);
+	guarded_free(y);
+}
+
+static void test_geglu(const struct subject *subject, uint32_t n, enum filling filling)
+{
+	float *gate = floats_new(n, filling), *up = floats_new(n, FILL_RANDOM), *y = guarded_new(n * sizeof *y);
+
+	for (uint32_t i = 0; i < n && filling == FILL_RANDOM; i++)
+		gate[i] = random_float(i % 3 == 0 ? 14.0f : 3.0f);
+	subject->kernels->geglu(y, gate, up, n);
+	expect(guarded_intact(y, n * sizeof *y), "geglu n=%u wrote beside y", n);
+	for (uint32_t i = 0; i < n; i++) {
+		double g = (double)gate[i], u = sqrt(2.0 / M_PI) * (g + 0.044715 * g * g * g);
+		double exact = g / (1.0 + exp(-2.0 * u)) * (double)up[i];
+		/* Four roundings of 2u move e^(-2u) by 2u times as much; the rest is as in swiglu. */
+		double relative = (5.0 + 4.0 * fabs(2.0 * u)) * 0x1p-24;
+		expect(isnan(exact) ? isnan(y[i])
+				    : near(y[i], exact, fmin(relative, 1e-4)) || fabs(exact - (double)y[i]) < 1e-35,
+		       "geglu(%a, %a) = %a, exactly %a", g, (double)up[i], (double)y[i], exact);
+	}
+	subject->kernels->geglu(gate, gate, up, n);
+	expect(same_bits(gate, y, n), "geglu n=%u differs in place", n);
 	guarded_free(gate);
 	guarded_free(up);
 	guarded_free(y);
@@ -165,10 +209,12 @@ void test_row(const struct subject *subject)
 		for (uint32_t n = 1; n; n = next_length(n)) {
 			test_rms_norm(subject, n, (enum filling)filling);
 			test_swiglu(subject, n, (enum filling)filling);
+			test_geglu(subject, n, (enum filling)filling);
 			test_add(subject, n, (enum filling)filling);
 			test_to_bf16(subject, n, (enum filling)filling);
 		}
 	for (size_t i = 0; i < sizeof ropes / sizeof ropes[0]; i++)
-		test_rope(subject, ropes[i][0], ropes[i][1], ropes[i][2]);
+		for (int halves = 0; halves < 2; halves++)
+			test_rope(subject, halves, ropes[i][0], ropes[i][1], ropes[i][2]);
 	test_bf16_rounding();
 }

@@ -1,0 +1,25 @@
+/* The qwen3 family (the dense models): as llama, with an RMS norm over each query and key head, rotation of halves, and
+ * heads whose width is independent of the model's. Source: Yang et al., 2025. */
+#include "src/engine/family.h"
+
+static const struct family_shape layer[] = {
+	{IMAGE_ATTN_NORM, "blk.%.attn_norm.weight", FAMILY_ONE, FAMILY_DIM},
+	{IMAGE_ATTN_Q, "blk.%.attn_q.weight", FAMILY_QUERY, FAMILY_DIM},
+	{IMAGE_ATTN_Q_NORM, "blk.%.attn_q_norm.weight", FAMILY_ONE, FAMILY_HEAD},
+	{IMAGE_ATTN_K, "blk.%.attn_k.weight", FAMILY_KEY_VALUE, FAMILY_DIM},
+	{IMAGE_ATTN_K_NORM, "blk.%.attn_k_norm.weight", FAMILY_ONE, FAMILY_HEAD},
+	{IMAGE_ATTN_V, "blk.%.attn_v.weight", FAMILY_KEY_VALUE, FAMILY_DIM},
+	{IMAGE_ATTN_OUTPUT, "blk.%.attn_output.weight", FAMILY_DIM, FAMILY_QUERY},
+	{IMAGE_FFN_NORM, "blk.%.ffn_norm.weight", FAMILY_ONE, FAMILY_DIM},
+	{IMAGE_FFN_GATE, "blk.%.ffn_gate.weight", FAMILY_FFN, FAMILY_DIM},
+	{IMAGE_FFN_UP, "blk.%.ffn_up.weight", FAMILY_FFN, FAMILY_DIM},
+	{IMAGE_FFN_DOWN, "blk.%.ffn_down.weight", FAMILY_DIM, FAMILY_FFN},
+};
+
+const struct family family_qwen3 = {
+	.id = IMAGE_FAMILY_QWEN3,
+	.name = "qwen3",
+	.layer = layer,
+	.n_of_layer = sizeof layer / sizeof *layer,
+	.activation = IMAGE_SILU,
+};
