@@ -4,198 +4,20 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_BYTES = 128 };
-
-/* "llama.block_count" */
-static const char *key_of(const struct family *family, const char *suffix, char out[KEY_BYTES])
-{
-	snprintf(out, KEY_BYTES, "%s.%s", family->name, suffix);
-	return out;
-}
-
-/* A refusal of what a key says. */
-__attribute__((format(printf, 5, 6))) static int refuse_key(const struct gguf *gguf, const char *key, int code,
-							    struct err *err, const char *format, ...)
-{
-	char what[200];
-	va_list args;
-	va_start(args, format);
-	vsnprintf(what, sizeof what, format, args);
-	va_end(args);
-	const struct gguf_value *value = gguf_find(gguf, key);
-	if (!value) /* a default, or what follows from other keys */
-		return err_set(err, code, "key '%s', absent: %s", key, what);
-	return err_set(err, code, "offset %" PRIu64 ": key '%s': %s", value->offset, key, what);
-}
-
-/* --- hyperparameters -------------------------------------------------------------------------- */
-
-static int find_family(const struct gguf *gguf, const struct family **out, struct err *err)
-{
-	struct gguf_string name;
-	char quoted[GGUF_QUOTE_BYTES], names[64];
-	int rc = gguf_get_string(gguf, "general.architecture", &name, err);
-	if (rc)
-		return rc == -ENOENT ? -EINVAL : rc;
-	*out = family_find(name.bytes, name.n_bytes);
-	if (!*out)
-		return refuse_key(gguf, "general.architecture", -ENOTSUP, err, "'%s' is not supported (these are: %s)",
-				  gguf_quote(&name, quoted), family_names(names));
-	return 0;
-}
-
-/* An integer of the family; where it is absent, *out stays what it was if that isn't 0, else it is missed. */
-static int read_u32(const struct gguf *gguf, const struct family *family, const char *suffix, uint32_t *out,
-		    struct err *err)
-{
-	char key[KEY_BYTES];
-	int rc = gguf_get_u32(gguf, key_of(family, suffix, key), out, err);
-	if (rc == -ENOENT)
-		return *out ? 0 : -EINVAL;
-	return rc;
-}
-
-static int read_f32(const struct gguf *gguf, const struct family *family, const char *suffix, float *out,
-		    struct err *err)
-{
-	char key[KEY_BYTES];
-	int rc = gguf_get_f32(gguf, key_of(family, suffix, key), out, err);
-	if (rc == -ENOENT)
-		return *out != 0 ? 0 : -EINVAL;
-	return rc;
-}
-
-/* Everything but the vocabulary, which the tokenizer's list gives. Defaults are those of the GGUF specification. */
-static int read_config(const struct gguf *gguf, const struct family *family, struct image_config *out, struct err *err)
-{
-	struct image_config c = {.family = family->id, .rope_base = 10000, .embedding_scale = 1};
-	uint32_t value_length;
-	int rc = read_u32(gguf, family, "block_count", &c.n_layers, err);
-	if (rc == 0)
-		rc = read_u32(gguf, family, "embedding_length", &c.dim, err);
-	if (rc == 0)
-		rc = read_u32(gguf, family, "attention.head_count", &c.n_heads, err);
-	if (rc)
-		return rc;
-	c.n_kv_heads = c.n_heads;
-	c.head_dim = c.n_heads && c.dim % c.n_heads == 0 ? c.dim / c.n_heads : 0;
-	rc = read_u32(gguf, family, "attention.head_count_kv", &c.n_kv_heads, err);
-	if (rc == 0)
-		rc = read_u32(gguf, family, "attention.key_length", &c.head_dim, err);
-	if (rc)
-		return rc;
-	value_length = c.head_dim;
-	c.rope_dim = c.head_dim;
-	rc = read_u32(gguf, family, "attention.value_length", &value_length, err);
-	if (rc == 0 && value_length != c.head_dim)
-		rc = err_set(err, -ENOTSUP, "key '%s.attention.value_length': %u, but keys have %u values",
-			     family->name, value_length, c.head_dim);
-	if (rc == 0)
-		rc = read_u32(gguf, family, "rope.dimension_count", &c.rope_dim, err);
-	if (rc == 0)
-		rc = read_u32(gguf, family, "feed_forward_length", &c.ffn_dim, err);
-	if (rc == 0)
-		rc = read_u32(gguf, family, "context_length", &c.context, err);
-	if (rc == 0)
-		rc = read_f32(gguf, family, "rope.freq_base", &c.rope_base, err);
-	if (rc == 0)
-		rc = read_f32(gguf, family, "attention.layer_norm_rms_epsilon", &c.norm_eps, err);
-	if (rc)
-		return rc;
-	c.activation = family->activation;
-	c.rope_pairing = family->rope_in_pairs ? IMAGE_ROPE_PAIRS : IMAGE_ROPE_HALVES;
-	c.attention_scale = 1 / sqrtf((float)c.head_dim);
-	*out = c;
-	return 0;
-}
+#include "src/model_gguf_config.h"
 
 static int check_config(const struct gguf *gguf, const struct model_plan *plan, struct err *err)
 {
 	const char *suffix = "";
-	char key[KEY_BYTES];
+	char key[MODEL_GGUF_KEY_BYTES];
 	struct err what;
 	int rc = family_check(&plan->config, &suffix, &what);
-	return rc ? refuse_key(gguf, key_of(plan->family, suffix, key), rc, err, "%.180s", what.text) : 0;
-}
-
-/* --- what would change the arithmetic --------------------------------------------------------- */
-
-/* Keys that must be absent or say that what they are about is off. */
-static const struct {
-	const char *suffix;
-	float off;
-} switches[] = {
-	{"rope.scale_linear", 1},	 {"expert_count", 0},
-	{"expert_used_count", 0},	 {"attention.sliding_window", 0},
-	{"attention.max_alibi_bias", 0}, {"attention.clamp_kqv", 0},
-	{"attention.scale", 0},		 {"attn_logit_softcapping", 0},
-	{"final_logit_softcapping", 0},	 {"logit_scale", 0},
-	{"embedding_scale", 0},		 {"residual_scale", 0},
-};
-
-/* An integer or a float, as a float. */
-static int read_number(const struct gguf *gguf, const char *key, float *out, struct err *err)
-{
-	uint32_t integer;
-	int rc = gguf_get_u32(gguf, key, &integer, NULL);
-	if (rc == 0)
-		*out = (float)integer;
-	return rc == -EINVAL ? gguf_get_f32(gguf, key, out, err) : rc;
-}
-
-static int check_switches(const struct gguf *gguf, const struct family *family, struct err *err)
-{
-	char key[KEY_BYTES];
-	bool causal = true;
-	for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
-		float value = switches[i].off;
-		int rc = read_number(gguf, key_of(family, switches[i].suffix, key), &value, err);
-		if (rc && rc != -ENOENT)
-			return rc;
-		if (!(value == switches[i].off))
-			return refuse_key(gguf, key, -ENOTSUP, err, "%g is not supported", (double)value);
-	}
-	int rc = gguf_get_bool(gguf, key_of(family, "attention.causal", key), &causal, err);
-	if (rc && rc != -ENOENT)
-		return rc;
-	return causal ? 0 : refuse_key(gguf, key, -ENOTSUP, err, "attention to later positions is not supported");
-}
-
-/* Any kind of scaled positions. With type "none" the other keys of the group say nothing; a factor of 1 scales nothing.
- */
-static int check_rope_scaling(const struct gguf *gguf, const struct family *family, struct err *err)
-{
-	char key[KEY_BYTES], prefix[KEY_BYTES], quoted[GGUF_QUOTE_BYTES];
-	struct gguf_string type;
-	float factor = 1;
-	int rc = gguf_get_string(gguf, key_of(family, "rope.scaling.type", key), &type, err);
-	if (rc == 0 && type.n_bytes == 4 && memcmp(type.bytes, "none", 4) == 0)
-		return 0;
-	if (rc == 0)
-		return refuse_key(gguf, key, -ENOTSUP, err, "'%s' is not supported (none is)",
-				  gguf_quote(&type, quoted));
-	if (rc != -ENOENT)
-		return rc;
-	rc = read_number(gguf, key_of(family, "rope.scaling.factor", key), &factor, err);
-	if (rc && rc != -ENOENT)
-		return rc;
-	size_t prefix_bytes = strlen(key_of(family, "rope.scaling.", prefix)), key_bytes = strlen(key);
-	for (uint64_t i = 0; i < gguf->n_pairs; i++) {
-		const struct gguf_pair *pair = &gguf->pairs[i];
-		bool is_factor = pair->key.n_bytes == key_bytes && memcmp(pair->key.bytes, key, key_bytes) == 0;
-		if (pair->key.n_bytes < prefix_bytes || memcmp(pair->key.bytes, prefix, prefix_bytes) != 0)
-			continue;
-		if (!is_factor || !(factor == 1))
-			return err_set(err, -ENOTSUP,
-				       "offset %" PRIu64 ": key '%s': scaled positions are not supported",
-				       pair->value.offset, gguf_quote(&pair->key, quoted));
-	}
-	return 0;
+	return rc ? model_gguf_refuse(gguf, model_gguf_key(plan->family, suffix, key), rc, err, "%.180s", what.text)
+		  : 0;
 }
 
 /* One file, with blocks as this program unpacks them. */
@@ -206,14 +28,14 @@ static int check_general(const struct gguf *gguf, struct err *err)
 	if (rc && rc != -ENOENT)
 		return rc;
 	if (n_files > 1)
-		return refuse_key(gguf, "split.count", -ENOTSUP, err,
-				  "the model is spread over %u files; join them first", n_files);
+		return model_gguf_refuse(gguf, "split.count", -ENOTSUP, err,
+					 "the model is spread over %u files; join them first", n_files);
 	rc = gguf_get_u32(gguf, "general.quantization_version", &quantization, err);
 	if (rc && rc != -ENOENT)
 		return rc;
 	if (quantization != 2)
-		return refuse_key(gguf, "general.quantization_version", -ENOTSUP, err, "%u is not supported (2 is)",
-				  quantization);
+		return model_gguf_refuse(gguf, "general.quantization_version", -ENOTSUP, err,
+					 "%u is not supported (2 is)", quantization);
 	return 0;
 }
 
@@ -308,7 +130,7 @@ static int read_name(const struct gguf *gguf, const char *key, char out[32], str
 	if (rc)
 		return rc;
 	if (name.n_bytes > 31 || memchr(name.bytes, '\0', name.n_bytes))
-		return refuse_key(gguf, key, -ENOTSUP, err, "'%s' is not supported", gguf_quote(&name, quoted));
+		return model_gguf_refuse(gguf, key, -ENOTSUP, err, "'%s' is not supported", gguf_quote(&name, quoted));
 	memcpy(out, name.bytes, name.n_bytes);
 	out[name.n_bytes] = '\0';
 	return 0;
@@ -344,8 +166,8 @@ static int read_types(const struct gguf *gguf, struct tokenizer_source *tokenize
 		return rc == -ENOENT ? 0 : rc;
 	tokenizer->types = types;
 	if (n != tokenizer->n_tokens)
-		return refuse_key(gguf, "tokenizer.ggml.token_type", -EINVAL, err, "%" PRIu64 " types for %u tokens", n,
-				  tokenizer->n_tokens);
+		return model_gguf_refuse(gguf, "tokenizer.ggml.token_type", -EINVAL, err,
+					 "%" PRIu64 " types for %u tokens", n, tokenizer->n_tokens);
 	return 0;
 }
 
@@ -358,8 +180,8 @@ static int read_scores(const struct gguf *gguf, struct tokenizer_source *tokeniz
 		return rc == -ENOENT ? 0 : rc;
 	tokenizer->scores = scores;
 	if (n != tokenizer->n_tokens)
-		return refuse_key(gguf, "tokenizer.ggml.scores", -EINVAL, err, "%" PRIu64 " scores for %u tokens", n,
-				  tokenizer->n_tokens);
+		return model_gguf_refuse(gguf, "tokenizer.ggml.scores", -EINVAL, err,
+					 "%" PRIu64 " scores for %u tokens", n, tokenizer->n_tokens);
 	return 0;
 }
 
@@ -382,8 +204,8 @@ static int read_ids(const struct gguf *gguf, struct tokenizer_source *tokenizer,
 			return rc;
 		*ids[i].id = rc ? -1 : (int64_t)id;
 		if (rc == 0 && id >= tokenizer->n_tokens)
-			return refuse_key(gguf, ids[i].key, -EINVAL, err, "%u, but there are %u tokens", id,
-					  tokenizer->n_tokens);
+			return model_gguf_refuse(gguf, ids[i].key, -EINVAL, err, "%u, but there are %u tokens", id,
+						 tokenizer->n_tokens);
 	}
 	return 0;
 }
@@ -443,14 +265,14 @@ static int plan_tokenizer(const struct gguf *gguf, struct model_plan *plan, stru
 /* The vocabulary is the list of tokens; where the file also gives a number, it is the same. */
 static int plan_vocabulary(const struct gguf *gguf, struct model_plan *plan, struct err *err)
 {
-	char key[KEY_BYTES];
+	char key[MODEL_GGUF_KEY_BYTES];
 	uint32_t vocab = plan->tokenizer.n_tokens;
-	int rc = gguf_get_u32(gguf, key_of(plan->family, "vocab_size", key), &vocab, err);
+	int rc = gguf_get_u32(gguf, model_gguf_key(plan->family, "vocab_size", key), &vocab, err);
 	if (rc && rc != -ENOENT)
 		return rc;
 	if (vocab != plan->tokenizer.n_tokens)
-		return refuse_key(gguf, key, -EINVAL, err, "%u, but the tokenizer has %u tokens", vocab,
-				  plan->tokenizer.n_tokens);
+		return model_gguf_refuse(gguf, key, -EINVAL, err, "%u, but the tokenizer has %u tokens", vocab,
+					 plan->tokenizer.n_tokens);
 	plan->config.vocab = vocab;
 	return 0;
 }
@@ -473,13 +295,7 @@ static int fill(const struct gguf *gguf, struct model_plan *plan, struct err *er
 {
 	int rc = check_general(gguf, err);
 	if (rc == 0)
-		rc = find_family(gguf, &plan->family, err);
-	if (rc == 0)
-		rc = read_config(gguf, plan->family, &plan->config, err);
-	if (rc == 0)
-		rc = check_switches(gguf, plan->family, err);
-	if (rc == 0)
-		rc = check_rope_scaling(gguf, plan->family, err);
+		rc = model_gguf_config(gguf, &plan->family, &plan->config, err);
 	if (rc == 0)
 		rc = plan_tokenizer(gguf, plan, err);
 	if (rc == 0)

@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 """Write a tiny GGUF model for tests: everything a real one has, in a few hundred kilobytes, and the same bytes every time.
 
-Family llama, ChatML template, byte-level BPE with the "smollm" pre-tokenizer: three control tokens, all 256 byte tokens
+ChatML template, byte-level BPE with the "smollm" pre-tokenizer: three control tokens, all 256 byte tokens
 and merges learnt from a few lines of text in this file. The weights are random (but really quantised), so its answers mean
 nothing; every code path is the real one. Needs numpy and gguf from PyPI.
 
     tiny_gguf.py out.gguf                                  128 wide, 2 layers, Q4_0
     tiny_gguf.py --type Q8_0 --layers 3 --untied out.gguf
     tiny_gguf.py --pad-mib 64 out.gguf                     more rows in the feed-forward layers, for placement tests
+    tiny_gguf.py --family gemma3 --window 32 out.gguf      another family (llama, qwen2, qwen3, gemma3) and its features
+    tiny_gguf.py --rope yarn --rope-original 64 out.gguf   scaled rotary positions
 """
 import argparse
 import re
 from collections import Counter
 
 import numpy as np
-from gguf import GGMLQuantizationType as T, GGUFWriter, LlamaFileType
+from gguf import GGMLQuantizationType as T, GGUFWriter, LlamaFileType, RopeScalingType
 from gguf.quants import quantize
 
 FILE_TYPE = {T.F32: LlamaFileType.ALL_F32, T.F16: LlamaFileType.MOSTLY_F16, T.BF16: LlamaFileType.MOSTLY_BF16,
@@ -69,6 +71,13 @@ def learn_merges(n):
     return merges
 
 
+def llama3_divisors(factor, original, head_dim, low=1.0, high=4.0):
+    """What Llama 3.1's scaling divides each frequency by, as converters write it into files."""
+    turns = 10000.0 ** (-np.arange(0, head_dim, 2) / head_dim) * original / (2 * np.pi)
+    kept = np.clip((turns - low) / (high - low), 0, 1)
+    return (1 / (kept + (1 - kept) / factor)).astype(np.float32)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--type", default="Q4_0", choices=[t.name for t in FILE_TYPE], help="of the matrices in the layers")
@@ -84,11 +93,19 @@ def main():
     p.add_argument("--pad-mib", type=int, default=0, help="widen the feed-forward layers until the file has about this size")
     p.add_argument("--template", type=argparse.FileType(), help="a file with another chat template")
     p.add_argument("--control-token", action="append", default=[], help="one more token that is not text")
+    p.add_argument("--family", default="llama", choices=["llama", "qwen2", "qwen3", "gemma3"])
+    p.add_argument("--head-dim", type=int, help="if not dim / heads")
+    p.add_argument("--window", type=int, default=0, help="positions that a layer attends; 0: all")
+    p.add_argument("--rope", default="none", choices=["none", "linear", "yarn", "llama3"], help="scaling of positions")
+    p.add_argument("--rope-factor", type=float, default=4)
+    p.add_argument("--rope-original", type=int, default=64, help="context of the training before it was extended")
+    p.add_argument("--gain", type=float, default=1, help="of the logits: more make sharper distributions")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("out")
     a = p.parse_args()
     kind, rng = T[a.type], np.random.default_rng(a.seed)
-    if a.dim % a.heads or a.heads % a.kv_heads or a.dim % 32 or a.ffn % 32:
+    gemma = a.family == "gemma3"
+    if (not a.head_dim and a.dim % a.heads) or a.heads % a.kv_heads or a.dim % 32 or a.ffn % 32:
         p.error("heads must divide dim, kv-heads must divide heads, and dim and ffn must be multiples of 32")
     if a.pad_mib:
         bytes_per_row = 3 * quantize(np.zeros((1, a.dim), np.float32), kind).nbytes
@@ -97,11 +114,11 @@ def main():
     special = SPECIAL + a.control_token
     merges = learn_merges(a.vocab - 256 - len(special))
     tokens = special + [byte_spelling()[b] for b in range(256)] + [left + right for left, right in merges]
-    vocab, head_dim = len(tokens), a.dim // a.heads
+    vocab, head_dim = len(tokens), a.head_dim or a.dim // a.heads
     if vocab != a.vocab or len(set(tokens)) != vocab:
         p.error(f"the text in this file gives {vocab} tokens at most")
 
-    w = GGUFWriter(a.out, "llama")
+    w = GGUFWriter(a.out, a.family)
     w.add_name(f"tiny {a.type}")
     w.add_file_type(FILE_TYPE[kind])
     w.add_context_length(a.context)
@@ -111,8 +128,17 @@ def main():
     w.add_head_count(a.heads)
     w.add_head_count_kv(a.kv_heads)
     w.add_layer_norm_rms_eps(1e-5)
-    w.add_rope_freq_base(1e4)
+    w.add_rope_freq_base(1e6 if gemma else 1e4)
     w.add_rope_dimension_count(head_dim)
+    if a.head_dim:
+        w.add_key_length(head_dim)
+        w.add_value_length(head_dim)
+    if a.window:
+        w.add_sliding_window(a.window)
+    if a.rope in ("linear", "yarn"):
+        w.add_rope_scaling_type(RopeScalingType.LINEAR if a.rope == "linear" else RopeScalingType.YARN)
+        w.add_rope_scaling_factor(a.rope_factor)
+        w.add_rope_scaling_orig_ctx_len(a.rope_original)
     w.add_vocab_size(vocab)
     w.add_tokenizer_model("gpt2")
     w.add_tokenizer_pre("smollm")
@@ -132,24 +158,37 @@ def main():
         values = rng.standard_normal((rows, cols), np.float32) / np.float32(np.sqrt(cols))
         w.add_tensor(name, quantize(values, of), raw_dtype=of)
 
-    def norm(name):
-        w.add_tensor(name, rng.uniform(0.8, 1.2, a.dim).astype(np.float32))
+    def norm(name, n=a.dim, least=0.8, most=1.2):
+        w.add_tensor(name, rng.uniform(least, most, n).astype(np.float32))
+
+    def attention(b, letter, n_heads):
+        matrix(f"{b}attn_{letter}.weight", n_heads * head_dim, a.dim)
+        if a.family == "qwen2":
+            w.add_tensor(f"{b}attn_{letter}.bias", rng.standard_normal(n_heads * head_dim, np.float32))
+        if a.family in ("qwen3", "gemma3") and letter != "v":
+            norm(f"{b}attn_{letter}_norm.weight", head_dim, 0.5, 2)
 
     matrix("token_embd.weight", vocab, a.dim, T[a.embedding_type])
-    norm("output_norm.weight")
+    norm("output_norm.weight", least=0.8 * a.gain, most=1.2 * a.gain)
+    if a.rope == "llama3":
+        w.add_tensor("rope_freqs.weight", llama3_divisors(a.rope_factor, a.rope_original, head_dim))
     if a.untied:
         matrix("output.weight", vocab, a.dim, T[a.embedding_type])
     for i in range(a.layers):
         b = f"blk.{i}."
         norm(b + "attn_norm.weight")
-        matrix(b + "attn_q.weight", a.dim, a.dim)
-        matrix(b + "attn_k.weight", a.kv_heads * head_dim, a.dim)
-        matrix(b + "attn_v.weight", a.kv_heads * head_dim, a.dim)
-        matrix(b + "attn_output.weight", a.dim, a.dim)
+        attention(b, "q", a.heads)
+        attention(b, "k", a.kv_heads)
+        attention(b, "v", a.kv_heads)
+        matrix(b + "attn_output.weight", a.dim, a.heads * head_dim)
+        if gemma:
+            norm(b + "post_attention_norm.weight")
         norm(b + "ffn_norm.weight")
         matrix(b + "ffn_gate.weight", a.ffn, a.dim)
         matrix(b + "ffn_up.weight", a.ffn, a.dim)
         matrix(b + "ffn_down.weight", a.dim, a.ffn)
+        if gemma:
+            norm(b + "post_ffw_norm.weight")
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()

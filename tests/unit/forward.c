@@ -89,11 +89,10 @@ static void run_one_by_one(struct tiny_engine *e, struct sequence *s)
 	kv_release(&e->kv, &s->kv);
 }
 
-static void set_up(void)
+static void compute_alone(void)
 {
 	struct tiny_engine e;
 	srand(3);
-	tiny = tiny_model_new(PACK_Q4_1, 42);
 	engine_init(&e);
 	for (unsigned i = 0; i < SEQUENCES; i++) {
 		struct sequence *s = &sequences[i];
@@ -104,6 +103,19 @@ static void set_up(void)
 		run_one_by_one(&e, s);
 	}
 	tiny_engine_fini(&e);
+}
+
+static void set_up(void)
+{
+	tiny = tiny_model_new(PACK_Q4_1, 42);
+	compute_alone();
+}
+
+static void set_up_dressed(void)
+{
+	tiny = tiny_model_new(PACK_Q4_1, 42);
+	tiny_model_dress(tiny, 43);
+	compute_alone();
 }
 
 static void tear_down(void)
@@ -169,11 +181,14 @@ int main(int argc, char **argv)
 	if (level > kernels_detect())
 		return 77;
 	Suite *suite = suite_create("forward");
-	TCase *tc = tcase_create(name);
-	tcase_set_timeout(tc, 300);
-	tcase_add_unchecked_fixture(tc, set_up,
-				    tear_down); /* the sequences alone: computed once, inherited by every test */
-	tcase_add_loop_test(tc, a_row_is_the_same_anywhere_in_a_batch, 0, ROUNDS);
-	suite_add_tcase(suite, tc);
+	void (*const models[])(void) = {set_up, set_up_dressed};
+	for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+		TCase *tc = tcase_create(i ? "features of all families" : "llama");
+		tcase_set_timeout(tc, 300);
+		/* The sequences alone: computed once, inherited by every test. */
+		tcase_add_unchecked_fixture(tc, models[i], tear_down);
+		tcase_add_loop_test(tc, a_row_is_the_same_anywhere_in_a_batch, 0, ROUNDS);
+		suite_add_tcase(suite, tc);
+	}
 	return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,8 +202,8 @@ START_TEST(refuses_what_it_does_not_compute)
 		uint32_t value;
 	} numbers[] = {
 		{"llama.expert_count", 8},
-		{"llama.attention.sliding_window", 4096},
-		{"llama.rope.scaling.original_context_length", 8192},
+		{"llama.rope.scaling.yarn_log_multiplier", 1},
+		{"llama.rope.scaling.of_later_years", 1},
 		{"llama.attention.value_length", 32},
 		{"split.count", 3},
 	};
@@ -216,9 +217,10 @@ START_TEST(refuses_what_it_does_not_compute)
 		const char *key;
 		float value;
 	} floats[] = {
-		{"llama.rope.scaling.factor", 8},  {"llama.rope.scale_linear", 2},
-		{"llama.logit_scale", 0.5f},	   {"llama.attention.scale", 0.1f},
-		{"llama.rope.scaling.factor", -1}, {"llama.attn_logit_softcapping", 50},
+		{"llama.rope.scale_linear", 2},
+		{"llama.logit_scale", 0.5f},
+		{"llama.rope.scaling.yarn_ext_factor", 0.5f},
+		{"llama.attn_logit_softcapping", 50},
 	};
 	for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
 		begin(&b);
@@ -226,8 +228,17 @@ START_TEST(refuses_what_it_does_not_compute)
 		refuse(&b, -ENOTSUP, floats[i].key);
 	}
 	begin(&b);
-	builder_string(&b, "llama.rope.scaling.type", "yarn");
-	refuse(&b, -ENOTSUP, "key 'llama.rope.scaling.type': 'yarn' is not supported");
+	builder_string(&b, "llama.rope.scaling.type", "longrope");
+	refuse(&b, -ENOTSUP, "key 'llama.rope.scaling.type': 'longrope' is not supported");
+	static const float factors[] = {-1, 0, INFINITY, NAN};
+	for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+		begin(&b);
+		builder_f32(&b, "llama.rope.scaling.factor", factors[i]);
+		refuse(&b, -EINVAL, "key 'llama.rope.scaling.factor': ");
+	}
+	begin(&b);
+	builder_f32(&b, "llama.attention.scale", -0.1f);
+	refuse(&b, -EINVAL, "key 'llama.attention.scale': -0.1");
 	begin(&b);
 	builder_scalar(&b, "llama.attention.causal", GGUF_BOOL, &(uint8_t){0}, 1);
 	refuse(&b, -ENOTSUP, "llama.attention.causal");
@@ -237,6 +248,54 @@ START_TEST(refuses_what_it_does_not_compute)
 	begin(&b);
 	memcpy(b.bytes + builder_find(&b, "general.architecture") + 8, "gemma", 5);
 	refuse(&b, -ENOTSUP, "key 'general.architecture': 'gemma' is not supported");
+}
+END_TEST
+
+/* Plans a file with what `b` has and gives its hyperparameters. */
+static struct image_config config_of(struct gguf_builder *b)
+{
+	struct model_plan out;
+	struct err err = {""};
+	ck_assert_msg(plan(b, &out, &err) == 0, "%s", err.text);
+	struct image_config config = out.config;
+	model_plan_fini(&out);
+	builder_fini(b);
+	return config;
+}
+
+START_TEST(reads_windows_and_scaled_positions)
+{
+	struct gguf_builder b;
+	begin(&b);
+	struct image_config c = config_of(&b);
+	ck_assert_uint_eq(c.window, 0);
+	ck_assert_uint_eq(c.rope_scaling, IMAGE_ROPE_UNSCALED);
+	ck_assert_uint_eq(c.rope_pairing, IMAGE_ROPE_PAIRS);
+	ck_assert_float_eq(c.attention_scale, 0.25f);
+	ck_assert_float_eq(c.embedding_scale, 1);
+	begin(&b);
+	builder_u32(&b, "llama.attention.sliding_window", 128);
+	builder_f32(&b, "llama.attention.scale", 0.5f);
+	builder_f32(&b, "llama.rope.scaling.factor", 8); /* without a type it is a linear one */
+	c = config_of(&b);
+	ck_assert_uint_eq(c.window, 128);
+	ck_assert_uint_eq(c.window_period, 0);
+	ck_assert_float_eq(c.attention_scale, 0.5f);
+	ck_assert_uint_eq(c.rope_scaling, IMAGE_ROPE_LINEAR);
+	ck_assert_float_eq(c.rope_factor, 8);
+	ck_assert_float_eq(c.rope_magnitude, 0);
+	begin(&b);
+	builder_string(&b, "llama.rope.scaling.type", "yarn");
+	builder_f32(&b, "llama.rope.scaling.factor", 4);
+	builder_u32(&b, "llama.rope.scaling.original_context_length", 128);
+	builder_f32(&b, "llama.rope.scaling.yarn_beta_fast", 16);
+	c = config_of(&b);
+	ck_assert_uint_eq(c.rope_scaling, IMAGE_ROPE_YARN);
+	ck_assert_float_eq(c.rope_factor, 4);
+	ck_assert_uint_eq(c.rope_original, 128);
+	ck_assert_float_eq(c.rope_low, 1);
+	ck_assert_float_eq(c.rope_high, 16);
+	ck_assert_float_eq_tol(c.rope_magnitude, 1.138629f, 1e-6f); /* 0.1 ln 4 + 1 */
 }
 END_TEST
 
@@ -262,8 +321,15 @@ START_TEST(refuses_wrong_tensors)
 	struct gguf_builder b;
 	struct gguf_builder *const p = &b;
 	begin(p);
+	builder_tensor(p, "rope_freqs.weight", GGUF_TENSOR_F32, 1, (uint64_t[]){9});
+	refuse(p, -EINVAL, "tensor 'rope_freqs.weight', dimensions: 9 x 1 x 1 x 1, expected 8 x 1");
+	begin(p);
+	builder_f32(p, "llama.rope.scaling.factor", 8);
 	builder_tensor(p, "rope_freqs.weight", GGUF_TENSOR_F32, 1, (uint64_t[]){8});
-	refuse(p, -ENOTSUP, "tensor 'rope_freqs.weight', name: a llama model has no use for it");
+	refuse(p, -ENOTSUP, "tensor 'rope_freqs.weight': scales positions");
+	begin(p);
+	builder_tensor(p, "rope_freqs.weight", GGUF_TENSOR_F32, 1, (uint64_t[]){8});
+	ck_assert_uint_eq(config_of(p).rope_scaling, IMAGE_ROPE_DIVISORS);
 	begin(p);
 	builder_tensor(p, "blk.0.attn_q.bias", GGUF_TENSOR_F32, 1, (uint64_t[]){64});
 	refuse(p, -ENOTSUP, "tensor 'blk.0.attn_q.bias'");
@@ -341,6 +407,7 @@ int main(void)
 	tcase_add_test(tcase, misses_required_keys);
 	tcase_add_test(tcase, refuses_wrong_hyperparameters);
 	tcase_add_test(tcase, refuses_what_it_does_not_compute);
+	tcase_add_test(tcase, reads_windows_and_scaled_positions);
 	tcase_add_test(tcase, accepts_what_is_switched_off);
 	tcase_add_test(tcase, refuses_wrong_tensors);
 	tcase_add_test(tcase, refuses_a_quantised_norm);

@@ -1,5 +1,5 @@
-/* A small llama model with random weights, made in memory without a file, and a whole engine over it: what scheduler
- * and forward tests run on. */
+/* A small model with random weights, of the llama family or with features of several,, made in memory without a file,
+ * and a whole engine over it: what scheduler and forward tests run on. */
 #ifndef WEIGHTD_TESTS_TINY_MODEL_H
 #define WEIGHTD_TESTS_TINY_MODEL_H
 
@@ -14,6 +14,9 @@ struct tiny_model {
 };
 
 struct tiny_model *tiny_model_new(enum pack_kind kind, unsigned seed);
+/* Gives it what other families have: biases, norms of heads and of outputs, windows in two layers of three with a
+ * rotary base of their own, rotation of halves, a GELU gate, scaled embeddings. */
+void tiny_model_dress(struct tiny_model *tiny, unsigned seed);
 void tiny_model_free(struct tiny_model *tiny);
 
 struct tiny_engine {
