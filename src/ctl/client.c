@@ -116,6 +116,8 @@ static int receive(struct client *client, struct err *err)
 	if (rc < 0)
 		return err_set(err, rc, "%s", rc == -EINTR ? "interrupted" : strerror(-rc));
 	ssize_t n = recv(client->fd, client->received, sizeof client->received, 0);
+	if (n < 0 && errno == ECONNRESET) /* it went without having read all that we sent: no more than an end */
+		n = 0;
 	if (n < 0)
 		return err_set(err, -errno, "the server's answer: %s", strerror(errno));
 	client->n_body = 0;

@@ -372,6 +372,7 @@ int tokenizer_encoding_begin(const struct tokenizer *tokenizer, const char *text
 	const struct table_header *header = tokenizer->table.header;
 	if (n_bytes > MAX_TEXT_BYTES)
 		return err_set(err, -E2BIG, "a text of %zu bytes; at most %d are possible", n_bytes, MAX_TEXT_BYTES);
+	text = text ? text : ""; /* no bytes need no address, but counting from it does */
 	struct tokenizer_encoding *encoding = malloc(sizeof *encoding);
 	if (!encoding)
 		return -ENOMEM;
