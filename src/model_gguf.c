@@ -215,18 +215,17 @@ static int read_ids(const struct gguf *gguf, struct tokenizer_source *tokenizer,
  */
 static int read_rules(const struct gguf *gguf, struct tokenizer_source *tokenizer, struct err *err)
 {
+	bool pieces = strcmp(tokenizer->model, "llama") == 0, blank = pieces;
 	const struct {
 		const char *key;
 		bool *rule;
 	} rules[] = {
 		{"tokenizer.ggml.add_bos_token", &tokenizer->add_bos},
 		{"tokenizer.ggml.add_eos_token", &tokenizer->add_eos},
-		{"tokenizer.ggml.add_space_prefix", &tokenizer->add_space_prefix},
+		{"tokenizer.ggml.add_space_prefix", &blank},
 	};
-	bool pieces = strcmp(tokenizer->model, "llama") == 0;
 	bool llama3 = strcmp(tokenizer->pre, "llama-bpe") == 0 || strcmp(tokenizer->pre, "llama3") == 0 ||
 		      strcmp(tokenizer->pre, "llama-v3") == 0;
-	tokenizer->add_space_prefix = pieces;
 	tokenizer->ignore_merges = !pieces && llama3;
 	tokenizer->add_bos = (pieces || llama3) && tokenizer->bos >= 0;
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
@@ -234,6 +233,7 @@ static int read_rules(const struct gguf *gguf, struct tokenizer_source *tokenize
 		if (rc && rc != -ENOENT)
 			return rc;
 	}
+	tokenizer->blank = blank ? TOKENIZER_BLANK_EVERY : TOKENIZER_BLANK_NONE;
 	return 0;
 }
 

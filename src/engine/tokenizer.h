@@ -1,9 +1,9 @@
 /* Text to tokens and back.
  *
  * The loader builds a flat, position-independent table from the model file's lists; workers attach to it inside the
- * shared segment and keep only small private state (a compiled pre-tokenizer). Two kinds: byte-level BPE (GGUF
- * tokenizer.ggml.model "gpt2") with a named pre-tokenizer, and SentencePiece BPE with scores and byte fallback
- * ("llama"). */
+ * shared segment and keep only small private state (a compiled pre-tokenizer). Three kinds: byte-level BPE (GGUF
+ * tokenizer.ggml.model "gpt2") with a named pre-tokenizer, SentencePiece BPE with scores and byte fallback ("llama"),
+ * and the same with a list of merges instead of scores, as tokenizer.json has it ("characters"; no GGUF name). */
 #ifndef WEIGHTD_ENGINE_TOKENIZER_H
 #define WEIGHTD_ENGINE_TOKENIZER_H
 
@@ -28,10 +28,18 @@ struct tokenizer_string {
 	uint32_t n_bytes;
 };
 
+/* Where a blank is put before a text; not for "gpt2". */
+enum tokenizer_blank {
+	TOKENIZER_BLANK_NONE = 0,
+	TOKENIZER_BLANK_EVERY = 1,	  /* before a text, and before what follows a special */
+	TOKENIZER_BLANK_FIRST = 2,	  /* before a text, unless it begins with a blank or a special */
+	TOKENIZER_BLANK_EVERY_UNLESS = 3, /* as EVERY, unless there is a blank */
+};
+
 /* What a model file says of its tokenizer; all pointers borrowed for the call. */
 struct tokenizer_source {
-	const char *model; /* "gpt2", "llama" */
-	const char *pre;   /* "smollm", "gpt-2", "llama-bpe", "qwen2", "default"; "llama" has none */
+	const char *model;		       /* "gpt2", "llama", "characters" */
+	const char *pre;		       /* "smollm", "gpt-2", "llama-bpe", "qwen2", "default"; only "gpt2" */
 	const struct tokenizer_string *tokens; /* [n_tokens], in the file's byte-to-unicode spelling */
 	const int32_t *types;		       /* [n_tokens] enum token_type, or NULL: all normal */
 	uint32_t n_tokens;
@@ -40,8 +48,8 @@ struct tokenizer_source {
 	uint32_t n_merges;
 	int64_t bos, eos, eot, unk, pad; /* -1: none */
 	bool add_bos, add_eos;
-	bool ignore_merges;    /* a word that is a token is not merged, only "gpt2" */
-	bool add_space_prefix; /* a blank goes before a text, and before what follows a special; only "llama" */
+	bool ignore_merges; /* a word that is a token is not merged, only "gpt2" */
+	enum tokenizer_blank blank;
 };
 
 /* Two steps, so that the table is written once, straight into the segment. Hostile lists (ids out of range, merges of

@@ -28,7 +28,7 @@ static int check_header(const struct table_header *header, uint64_t bytes, struc
 		return damaged(err, "no magic");
 	if (header->version != TABLE_VERSION)
 		return damaged(err, "another version");
-	if (header->kind != TABLE_BYTE_LEVEL && header->kind != TABLE_PIECES)
+	if (header->kind < TABLE_BYTE_LEVEL || header->kind > TABLE_CHARACTERS)
 		return damaged(err, "kind");
 	if (header->n_tokens == 0 || header->n_tokens > INT32_MAX)
 		return damaged(err, "number of tokens");
@@ -37,9 +37,10 @@ static int check_header(const struct table_header *header, uint64_t bytes, struc
 	if (header->string_slots && (header->string_slots < TABLE_MIN_SLOTS || !is_power_of_two(header->string_slots)))
 		return damaged(err, "number of string slots");
 	if (header->kind == TABLE_PIECES &&
-	    (!header->string_slots || header->n_ranks != header->n_tokens || header->n_join_bytes != TABLE_JOIN_BYTES ||
-	     header->longest_bytes > TABLE_MAX_PIECE_BYTES))
+	    (header->n_ranks != header->n_tokens || header->longest_bytes > TABLE_MAX_PIECE_BYTES))
 		return damaged(err, "what merging by spelling needs");
+	if (header->kind != TABLE_BYTE_LEVEL && (!header->string_slots || header->n_join_bytes != TABLE_JOIN_BYTES))
+		return damaged(err, "what words of characters need");
 	if ((header->n_ranks && header->n_ranks != header->n_tokens) ||
 	    (header->n_join_bytes && header->n_join_bytes != TABLE_JOIN_BYTES))
 		return damaged(err, "number of ranks or joins");
@@ -47,8 +48,8 @@ static int check_header(const struct table_header *header, uint64_t bytes, struc
 		return damaged(err, "number of special tokens");
 	if (header->table_bytes != bytes || table_layout(header).bytes != bytes)
 		return damaged(err, "its counts do not add up to its size");
-	if (header->add_bos > 1 || header->add_eos > 1 || header->blank_prefix > 1 || header->whole_words > 1 ||
-	    (header->whole_words && !header->string_slots))
+	if (header->add_bos > 1 || header->add_eos > 1 || header->blank > TOKENIZER_BLANK_EVERY_UNLESS ||
+	    header->whole_words > 1 || (header->whole_words && !header->string_slots))
 		return damaged(err, "flags");
 	if (!is_id_or_none(header, header->bos) || !is_id_or_none(header, header->eos) ||
 	    !is_id_or_none(header, header->eot) || !is_id_or_none(header, header->unk))
@@ -190,7 +191,7 @@ int64_t tokenizer_eos(const struct tokenizer *tokenizer)
 
 bool tokenizer_blank_prefix(const struct tokenizer *tokenizer)
 {
-	return tokenizer->table.header->blank_prefix;
+	return tokenizer->table.header->blank != TOKENIZER_BLANK_NONE;
 }
 
 bool tokenizer_is_end(const struct tokenizer *tokenizer, uint32_t id)

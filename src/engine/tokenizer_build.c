@@ -90,6 +90,10 @@ static int plan_kind(const struct tokenizer_source *source, struct table_header 
 		header->kind = TABLE_BYTE_LEVEL;
 		return split_kind_of(source->pre, &header->pre, err);
 	}
+	if (strcmp(source->model, "characters") == 0) {
+		header->kind = TABLE_CHARACTERS;
+		return 0;
+	}
 	if (strcmp(source->model, "llama") != 0)
 		return err_set(err, -ENOTSUP, "tokenizer.ggml.model = \"%.64s\" is not supported (gpt2 and llama are)",
 			       source->model);
@@ -116,11 +120,12 @@ static int plan(const struct tokenizer_source *source, struct table_header *out,
 		return ret;
 	header.n_tokens = source->n_tokens;
 	header.merge_slots = slots_for(header.kind == TABLE_PIECES ? 0 : source->n_merges);
-	if (header.kind == TABLE_PIECES) {
-		header.string_slots = slots_for(source->n_tokens);
+	if (header.kind == TABLE_PIECES)
 		header.n_ranks = source->n_tokens;
+	if (header.kind != TABLE_BYTE_LEVEL) {
+		header.string_slots = slots_for(source->n_tokens);
 		header.n_join_bytes = TABLE_JOIN_BYTES;
-		header.blank_prefix = source->add_space_prefix;
+		header.blank = source->blank;
 	}
 	if (header.kind == TABLE_BYTE_LEVEL && source->ignore_merges) {
 		header.string_slots = slots_for(source->n_tokens);
@@ -331,7 +336,7 @@ int tokenizer_table_build(const struct tokenizer_source *source, void *dst, uint
 		return ret;
 	write_pieces(&draft);
 	qsort_r(draft.specials, header.n_specials, sizeof draft.specials[0], compare_specials, &draft.view);
-	if (header.kind == TABLE_PIECES) {
+	if (header.kind != TABLE_BYTE_LEVEL) {
 		ret = draft_pieces(&draft, err);
 	} else {
 		ret = write_byte_ids(&draft, &index, err);

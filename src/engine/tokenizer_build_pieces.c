@@ -1,4 +1,4 @@
-/* The sections of a SentencePiece vocabulary (GGUF tokenizer.ggml.model "llama").
+/* The sections of a SentencePiece vocabulary (GGUF tokenizer.ggml.model "llama"), or one that was converted from it.
  *
  * Scores become ranks: only their order counts, equal scores are equal ranks, and ranks are small integers that the
  * merging heap can hold beside a position. Only normal tokens are merged into: SentencePiece keeps control, unknown and
@@ -36,11 +36,17 @@ int draft_strings(struct draft *draft, struct err *err)
 	return 0;
 }
 
+/* Merging by spelling finds what is searched; a list of merges may lead to any token but one that stands for a byte. */
+static bool is_joined(const struct draft *draft, uint32_t id)
+{
+	return draft->header->kind == TABLE_PIECES ? is_searched(draft, id) : draft->types[id] != TOKEN_BYTE;
+}
+
 static void write_joins(struct draft *draft)
 {
 	for (uint32_t id = 0; id < draft->header->n_tokens; id++) {
 		struct tokenizer_string piece = table_piece(&draft->view, id);
-		if (!is_searched(draft, id))
+		if (!is_joined(draft, id))
 			continue;
 		for (uint32_t i = 1; i < piece.n_bytes; i++) {
 			uint32_t pair = (uint32_t)(uint8_t)piece.bytes[i - 1] << 8 | (uint8_t)piece.bytes[i];
@@ -103,7 +109,7 @@ int draft_pieces(struct draft *draft, struct err *err)
 	int ret = write_byte_tokens(draft, err);
 	if (ret == 0)
 		ret = draft_strings(draft, err);
-	if (ret == 0)
+	if (ret == 0 && draft->header->kind == TABLE_PIECES)
 		ret = write_ranks(draft, err);
 	if (ret == 0)
 		write_joins(draft);

@@ -253,6 +253,15 @@ static const char *stretch_end(const char *at, const char *end, bool wellformed)
 	return at;
 }
 
+/* Whether the stretch needs no blank because there is one. */
+static bool has_its_blank(const struct tokenizer_encoding *encoding)
+{
+	const char *at = encoding->stretch, *end = encoding->stretch_end;
+	if (encoding->tokenizer->table.header->blank == TOKENIZER_BLANK_EVERY)
+		return false;
+	return *at == ' ' || (end - at >= 3 && memcmp(at, SPELLING_BLANK, 3) == 0);
+}
+
 /* The next stretch of plain text that is well-formed or malformed throughout. */
 static int next_stretch(struct tokenizer_encoding *encoding)
 {
@@ -263,6 +272,8 @@ static int next_stretch(struct tokenizer_encoding *encoding)
 	encoding->plain = end;
 	encoding->stretch = start;
 	encoding->stretch_end = end;
+	if (encoding->blank_due && has_its_blank(encoding))
+		encoding->blank_due = false;
 	if (encoding->splitting) {
 		if (encoding->split)
 			split_begin(encoding->split, start, (size_t)(end - start));
@@ -332,6 +343,11 @@ static void next_plain(struct tokenizer_encoding *encoding)
 
 /* --- a text from beginning to end ------------------------------------------------------------- */
 
+static bool blank_behind_special(const struct table_header *header)
+{
+	return header->blank == TOKENIZER_BLANK_EVERY || header->blank == TOKENIZER_BLANK_EVERY_UNLESS;
+}
+
 /* One step of the innermost thing there is to do. Returns 1, 0: all is done, or an error. */
 static int encode_some(struct tokenizer_encoding *encoding, size_t *work, struct err *err)
 {
@@ -347,7 +363,7 @@ static int encode_some(struct tokenizer_encoding *encoding, size_t *work, struct
 	} else if (encoding->special != TOKEN_NONE) {
 		ret = append(encoding, encoding->special, err);
 		encoding->special = TOKEN_NONE;
-		encoding->blank_due = encoding->tokenizer->table.header->blank_prefix;
+		encoding->blank_due = blank_behind_special(encoding->tokenizer->table.header);
 	} else if (encoding->at < encoding->end) {
 		next_plain(encoding);
 	} else if (encoding->add_end) {
@@ -386,7 +402,7 @@ int tokenizer_encoding_begin(const struct tokenizer *tokenizer, const char *text
 		.end = text + n_bytes,
 		.at = text,
 		.special = TOKEN_NONE,
-		.blank_due = header->blank_prefix,
+		.blank_due = header->blank != TOKENIZER_BLANK_NONE,
 	};
 	int ret = tokenizer->rules ? split_new(tokenizer->rules, &encoding->split) : 0;
 	if (ret == 0 && add_special && header->add_bos && !(parse_special && begins_with_bos(tokenizer, text, n_bytes)))

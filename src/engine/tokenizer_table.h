@@ -50,6 +50,7 @@ enum { TABLE_MAX_PIECE_BYTES = 1024 };
 enum table_kind {			/* written to segments: never renumber */
 		  TABLE_BYTE_LEVEL = 1, /* symbols are bytes, words the pre-tokenizer's, merges listed */
 		  TABLE_PIECES = 2, /* symbols are characters, words follow from `joins`, merges by spelling and rank */
+		  TABLE_CHARACTERS = 3, /* symbols and words as in TABLE_PIECES, merges listed */
 };
 
 struct table_header {
@@ -67,7 +68,7 @@ struct table_header {
 	uint32_t string_slots;	    /* a power of two, or 0 */
 	uint32_t n_ranks;	    /* n_tokens, or 0 */
 	uint32_t n_join_bytes;	    /* TABLE_JOIN_BYTES, or 0 */
-	uint32_t blank_prefix;	    /* 0 or 1: a blank goes before a text and before what follows a special */
+	uint32_t blank;		    /* enum tokenizer_blank */
 	uint32_t longest_bytes;	    /* of the tokens in `strings` */
 	uint32_t whole_words;	    /* 0 or 1: a word that is a token is not merged */
 	uint32_t reserved[9];

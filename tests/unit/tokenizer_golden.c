@@ -82,7 +82,8 @@ static void build_table(const struct gguf *gguf)
 		.pad = optional_id(gguf, "tokenizer.ggml.padding_token_id"),
 		.add_bos = optional_flag(gguf, "tokenizer.ggml.add_bos_token"),
 		.add_eos = optional_flag(gguf, "tokenizer.ggml.add_eos_token"),
-		.add_space_prefix = optional_flag(gguf, "tokenizer.ggml.add_space_prefix"),
+		.blank = optional_flag(gguf, "tokenizer.ggml.add_space_prefix") ? TOKENIZER_BLANK_EVERY
+										: TOKENIZER_BLANK_NONE,
 	};
 	char *model = text_of(gguf, "tokenizer.ggml.model"), *pre = text_of(gguf, "tokenizer.ggml.pre");
 	struct tokenizer_string *tokens = strings(gguf, "tokenizer.ggml.tokens", &source.n_tokens);

@@ -309,7 +309,9 @@ START_TEST(damaged_headers)
 	rejected("string slots", header->string_slots = 17);
 	rejected("ranks or joins", header->n_ranks = 1);
 	rejected("ranks or joins", header->n_join_bytes = 1);
-	rejected("flags", header->blank_prefix = 2);
+	rejected("flags", header->blank = 4);
+	rejected("characters need", header->kind = TABLE_CHARACTERS);
+	rejected("flags", header->whole_words = 1);
 	rejected("number of tokens", header->n_tokens = 0);
 	rejected("number of tokens", header->n_tokens = UINT32_MAX);
 	rejected("merge slots", header->merge_slots = 0);

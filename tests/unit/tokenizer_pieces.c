@@ -285,7 +285,8 @@ START_TEST(blanks_before_a_text_and_behind_specials)
 	int blank = (int)add(&f, "\u2581", -9), a = (int)add(&f, "a", -9), blank_a = (int)add(&f, "\u2581a", -1);
 	int user = (int)vocab_add(&f.vocab, "[u\u2581v]", 7, TOKEN_USER_DEFINED), bos = (int)f.vocab.source.bos,
 	    byte = (int)add_bytes(&f);
-	f.vocab.source.add_space_prefix = f.vocab.source.add_bos = true;
+	f.vocab.source.blank = TOKENIZER_BLANK_EVERY;
+	f.vocab.source.add_bos = true;
 	attach(&f);
 	check_ids(&f, "", false, ids(-1));
 	check_ids(&f, "", true, ids(bos));

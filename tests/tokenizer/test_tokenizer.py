@@ -1,0 +1,180 @@
+"""tokenizer.json against the library that defines it: small vocabularies are trained here with `tokenizers`, written out,
+and thousands of random texts become the same ids with both, and the same text again. The C side is
+tests/tokenizer/encode; WEIGHTD_BUILD names the build directory."""
+
+import json
+import os
+import random
+import struct
+import subprocess
+
+import pytest
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+ENCODE = os.path.join(os.environ.get("WEIGHTD_BUILD", "."), "tests/tokenizer/encode")
+N_TEXTS = 3000
+BLANK = "\u2581"
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace("{1,3}", "")
+WORDS = ("the of and to in it's don't I'LL we've def return for (i = 0; i < n; i++) { x += 1; } naïve déjà vu "
+         "größer Straße 日本語のテキスト 안녕하세요 세계 Привет мир مرحبا שלום 1234567 3.14159 0x7f \U0001f600 "
+         "\U0001f469\u200d\U0001f469\u200d\U0001f467 e\u0301 a\u0308o").split()
+PIECES = WORDS + list("abcxyzABC019.,;:!?'\"()[]{}<>/\\|@#$%^&*-_=+~`") + [
+    " ", " ", " ", "  ", "   ", "\n", "\n\n", "\r\n", "\t", "\t\t", "\u00a0", "\u3000", "\u2003", "\u0085", "\u0000",
+    "\u0301", "\u200d", "\ufeff", "\U0001f1f0", "\u2581", "'s", "'S", "'Ll", "\u017f", "\u1e9e", "²", "½", "Ⅷ", "\u0661",
+    "<s>", "</s>", "<|end|>", "<user>", "<0x41>", "\U000e0001", "\ue000", "\u4e00", "\u9fff", "\U00020000"]
+
+
+def texts(seed, n=N_TEXTS):
+    rng = random.Random(seed)
+    out = ["", " ", "  ", "a", " a", "a ", "\n", BLANK, "<s>", "<s>a", " <s> a", "<user> a<user>b", "a" * 200, " " * 99]
+    while len(out) < n:
+        text = "".join(rng.choice(PIECES) + rng.choice(["", "", " ", " "]) for _ in range(rng.randint(1, 25)))
+        if rng.random() < 0.1:
+            text += "".join(chr(rng.choice([rng.randrange(0xD800), rng.randrange(0xE000, 0x110000)])) for _ in range(5))
+        out.append(text)
+    return out
+
+
+def corpus():
+    rng = random.Random(1)
+    return [" ".join(rng.choice(WORDS) for _ in range(20)) + rng.choice(["", "\n", "\n\n", "  x"]) for _ in range(400)]
+
+
+def byte_level(pre, ignore_merges=False, post=None):
+    tokenizer = Tokenizer(models.BPE(ignore_merges=ignore_merges))
+    tokenizer.pre_tokenizer = pre
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=700, special_tokens=["<s>", "</s>", "<|end|>"], show_progress=False,
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(corpus(), trainer)
+    tokenizer.add_tokens([AddedToken("<user>", normalized=False)])
+    tokenizer.post_processor = post or processors.ByteLevel(trim_offsets=False)
+    return tokenizer
+
+
+def split(pattern):
+    return pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(pattern), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+def template(after=False):
+    single = "<s> $A </s>" if after else "<s> $A"
+    return processors.TemplateProcessing(single=single, special_tokens=[("<s>", 0), ("</s>", 1)])
+
+
+def characters(normalizer, pre, post, byte_fallback=True):
+    """A BPE of characters, as converted SentencePiece models are: trained without byte tokens, which are put in after."""
+    plain = Tokenizer(models.BPE())
+    plain.normalizer = normalizers.Replace(" ", BLANK)
+    plain.pre_tokenizer = pre_tokenizers.Split(BLANK, "merged_with_next")
+    trainer = trainers.BpeTrainer(vocab_size=500, show_progress=False, limit_alphabet=90)
+    plain.train_from_iterator(corpus(), trainer)
+    model = json.loads(plain.to_str())["model"]
+    tokens = ["<s>", "</s>", "<unk>", "<|end|>"]
+    tokens += [f"<0x{byte:02X}>" for byte in range(256)] if byte_fallback else []
+    tokens += sorted(model["vocab"], key=model["vocab"].get)
+    vocab = {token: i for i, token in enumerate(tokens)}
+    merges = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in model["merges"]]
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges, unk_token="<unk>", fuse_unk=True,
+                                     byte_fallback=byte_fallback))
+    tokenizer.normalizer = normalizer
+    if pre is not None:
+        tokenizer.pre_tokenizer = pre
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace(BLANK, " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer.add_special_tokens(["<s>", "</s>", "<unk>", "<|end|>"])
+    tokenizer.add_tokens([AddedToken("<user>", normalized=False)])
+    tokenizer.post_processor = post
+    return tokenizer
+
+
+def llama2_normalizer():
+    return normalizers.Sequence([normalizers.Prepend(BLANK), normalizers.Replace(" ", BLANK)])
+
+
+def metaspace(scheme):
+    return pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme, split=False)
+
+
+MAKERS = {
+    "gpt2": lambda: byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False)),
+    "smollm": lambda: byte_level(pre_tokenizers.Sequence([
+        pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])),
+    "llama3": lambda: byte_level(split(LLAMA3), ignore_merges=True, post=processors.Sequence(
+        [processors.ByteLevel(trim_offsets=False), template()])),
+    "qwen2": lambda: byte_level(split(QWEN2)),
+    "llama2": lambda: characters(llama2_normalizer(), None, template(after=True)),
+    "gemma": lambda: characters(normalizers.Replace(" ", BLANK), pre_tokenizers.Split(" ", "merged_with_previous"),
+                                template()),
+    "mistral": lambda: characters(None, metaspace("first"), template()),
+    "metaspace": lambda: characters(None, metaspace("always"), template()),
+    "no-bytes": lambda: characters(llama2_normalizer(), None, template(), byte_fallback=False),
+}
+
+
+@pytest.fixture(scope="module", params=sorted(MAKERS))
+def tokenizer(request):
+    return MAKERS[request.param]()
+
+
+def run(path, samples):
+    records = b"".join(struct.pack("<I", len(t.encode())) + t.encode() for t in samples)
+    done = subprocess.run([ENCODE, path], input=records, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+    lines = done.stdout.decode().splitlines()
+    assert len(lines) == len(samples)
+    return [([int(i) for i in ids.split()], bytes.fromhex(text)) for ids, text in (l.split("|") for l in lines)]
+
+
+def test_ids_and_texts(tokenizer, tmp_path):
+    path = str(tmp_path / "tokenizer.json")
+    tokenizer.save(path)
+    samples = texts(7)
+    bos = tokenizer.token_to_id("<s>")
+    adds_bos = tokenizer.encode("a").ids[0] == bos
+    for text, (ids, decoded) in zip(samples, run(path, samples)):
+        want = tokenizer.encode(text).ids
+        if adds_bos and want[:2] == [bos, bos]:
+            want = want[1:]  # a text that begins with the begin token gets no second one here
+        assert ids == want, repr(text)
+        assert decoded.decode(errors="replace") == tokenizer.decode(ids, skip_special_tokens=True), repr(text)
+
+
+REFUSED = {
+    "model.type": lambda t: t["model"].update(type="WordLevel"),
+    "model.dropout": lambda t: t["model"].update(dropout=0.1),
+    "model.continuing_subword_prefix": lambda t: t["model"].update(continuing_subword_prefix="##"),
+    "model.unk_token": lambda t: t["model"].update(unk_token="nowhere"),
+    "model.merges[0]": lambda t: t["model"].update(merges=[["a"]]),
+    "model.vocab": lambda t: t["model"]["vocab"].update(a=-1),
+    "normalizer.type": lambda t: t.update(normalizer={"type": "Lowercase"}),
+    "normalizer.normalizers[0].type": lambda t: t.update(
+        normalizer={"type": "Sequence", "normalizers": [{"type": "NFKD"}]}),
+    "pre_tokenizer.type": lambda t: t.update(pre_tokenizer={"type": "Whitespace"}),
+    "pre_tokenizer.pretokenizers[0].pattern": lambda t: t.update(pre_tokenizer={"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": "x+"}, "behavior": "Isolated", "invert": False}]}),
+    "pre_tokenizer.add_prefix_space": lambda t: t["pre_tokenizer"].update(add_prefix_space=True),
+    "decoder.type": lambda t: t.update(decoder={"type": "WordPiece"}),
+    "post_processor.type": lambda t: t.update(post_processor={"type": "BertProcessing"}),
+    "added_tokens[id 0].lstrip": lambda t: t["added_tokens"][0].update(lstrip=True),
+    "added_tokens": lambda t: t["added_tokens"][0].update(id=5),
+}
+
+
+@pytest.fixture(scope="module")
+def good():
+    return MAKERS["gpt2"]().to_str()
+
+
+@pytest.mark.parametrize("path", sorted(REFUSED))
+def test_what_is_not_known_is_refused_by_its_path(path, good, tmp_path):
+    tokenizer = json.loads(good)
+    REFUSED[path](tokenizer)
+    file = tmp_path / "tokenizer.json"
+    file.write_text(json.dumps(tokenizer))
+    done = subprocess.run([ENCODE, str(file)], input=b"", capture_output=True, timeout=60)
+    assert done.returncode == 2, done.stderr.decode()
+    assert f"tokenizer.json: {path}" in done.stdout.decode()
