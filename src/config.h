@@ -27,24 +27,25 @@ struct config_model {
 
 struct config {
 	/* server */
-	char instance[64];	      /* default */
-	char socket[108];	      /* /run/weightd/weightd.sock */
-	uint32_t socket_mode;	      /* 0660 */
-	char socket_group[64];	      /* "" */
-	char listen[128];	      /* "" or loopback host:port */
-	char control_socket[108];     /* /run/weightd/control.sock */
-	uint32_t io;		      /* enum io_backend: auto | uring | epoll */
-	uint32_t max_connections;     /* 1024 */
-	uint64_t max_request_bytes;   /* 1M */
-	uint64_t client_buffer_bytes; /* 4M: answer bytes a slow client may leave unread before it is dropped */
-	uint32_t idle_seconds;	      /* 75 without a request, then a connection is closed */
-	uint32_t request_seconds;     /* 30 for a request to arrive, then 408 */
-	uint32_t max_queue;	      /* 64 calls in flight or waiting, then 429 */
-	uint32_t hang_seconds;	      /* 8: a process with work and without progress for so long is replaced */
-	char user[64];		      /* of the children when started as root; "" stays, capabilities are dropped */
-	uint32_t log_level;	      /* error | warning | info | debug = 0..3 */
-	char model_dir[CONFIG_PATH];  /* where pulled models lie */
-	char catalogue[CONFIG_PATH];  /* names that can be pulled: models.ini */
+	char instance[64];		 /* default */
+	char socket[108];		 /* /run/weightd/weightd.sock */
+	uint32_t socket_mode;		 /* 0660 */
+	char socket_group[64];		 /* "" */
+	char listen[128];		 /* "" or loopback host:port */
+	char api_keys_file[CONFIG_PATH]; /* "": calls are not authenticated */
+	char control_socket[108];	 /* /run/weightd/control.sock */
+	uint32_t io;			 /* enum io_backend: auto | uring | epoll */
+	uint32_t max_connections;	 /* 1024 */
+	uint64_t max_request_bytes;	 /* 1M */
+	uint64_t client_buffer_bytes;	 /* 4M: answer bytes a slow client may leave unread before it is dropped */
+	uint32_t idle_seconds;		 /* 75 without a request, then a connection is closed */
+	uint32_t request_seconds;	 /* 30 for a request to arrive, then 408 */
+	uint32_t max_queue;		 /* 64 calls in flight or waiting, then 429 */
+	uint32_t hang_seconds;		 /* 8: a process with work and without progress for so long is replaced */
+	char user[64];			 /* of the children when started as root; "" stays, capabilities are dropped */
+	uint32_t log_level;		 /* error | warning | info | debug = 0..3 */
+	char model_dir[CONFIG_PATH];	 /* where pulled models lie */
+	char catalogue[CONFIG_PATH];	 /* names that can be pulled: models.ini */
 	/* placement */
 	uint32_t backing;	   /* enum segment_backing: shm | memfd */
 	uint32_t huge_pages;	   /* enum segment_huge: try | off | on */

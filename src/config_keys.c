@@ -64,8 +64,13 @@ static int check_path(const char *value, struct err *err)
 	return 0;
 }
 
-/* The API has no authentication of its own: who may connect is decided by the socket's mode, or by being on this
- * machine. */
+static int check_optional_path(const char *value, struct err *err)
+{
+	return value[0] ? check_path(value, err) : 0;
+}
+
+/* Who may connect is decided by the socket's mode, or by being on this machine. Keys do not change that: they and all
+ * texts would cross the network in the clear. */
 static int check_listen(const char *value, struct err *err)
 {
 	char host[64], *end;
@@ -84,11 +89,11 @@ static int check_listen(const char *value, struct err *err)
 		return 0;
 	if (inet_pton(AF_INET, host, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127)
 		return 0;
-	return err_set(err, -EINVAL,
-		       "'%.60s' is not a loopback address (127.0.0.0/8 or [::1]): calls are not authenticated, so they "
-		       "are only "
-		       "taken from this machine; put a proxy in front for others",
-		       host);
+	return err_set(
+		err, -EINVAL,
+		"'%.60s' is not a loopback address (127.0.0.0/8 or [::1]): texts and keys would cross a network in "
+		"the clear; put a proxy with TLS in front for others",
+		host);
 }
 
 #define MEMBER(m) .offset = offsetof(struct config, m), .size = sizeof(((struct config *)0)->m)
@@ -111,9 +116,16 @@ static const struct config_key server_keys[] = {
 	 .help = "Group that owns the API socket and may read the shared memory objects. Empty: the daemon's own."},
 	{"listen", KEY_TEXT, MEMBER(listen), .check = check_listen, .allowed = "127.x.y.z:PORT, [::1]:PORT or empty",
 	 .fallback = "",
-	 .help = "TCP address of the API besides the Unix socket. Only loopback addresses are taken, because calls are "
-		 "not "
-		 "authenticated: every local user may connect. Empty: no TCP."},
+	 .help = "TCP address of the API besides the Unix socket. Only loopback addresses are taken, because texts and "
+		 "keys would cross a network in the clear; without api_keys_file every local user may call. Empty: no "
+		 "TCP."},
+	{"api_keys_file", KEY_TEXT, MEMBER(api_keys_file), .check = check_optional_path,
+	 .allowed = "absolute path or empty", .fallback = "",
+	 .help = "File with the keys that clients may show (Authorization: Bearer KEY), one on each line; lines that "
+		 "begin "
+		 "with a number sign are comments. It must be readable for its owner alone, the daemon's user or root. "
+		 "Every path but /health then wants a key. A change takes effect with a restart. Empty: no key is "
+		 "asked for."},
 	{"control_socket", KEY_TEXT, MEMBER(control_socket), .check = check_path, .allowed = "absolute path",
 	 .fallback = "RUNTIME/control.sock",
 	 .help = "Unix socket for weightctl status and stop. Its mode is 0600: only the daemon's user and root get "

@@ -250,14 +250,19 @@ static int receive_order(struct front *front, struct err *err)
 	if (rc != 1)
 		return err_set(err, rc ? rc : -EPIPE, "no order from the parent");
 	const struct message_serve *order = message_payload(&message, sizeof *order, message.n_fds);
-	if (message.type != MESSAGE_SERVE || !order || message.n_fds != 2u + (order->has_tcp != 0))
+	if (message.type != MESSAGE_SERVE || !order ||
+	    message.n_fds != 2u + (order->has_tcp != 0) + (order->has_keys != 0))
 		return err_set(err, -EPROTO, "the parent's first message (type %u) is not a front's order",
 			       message.type);
 	front->order = *order;
-	for (uint32_t i = 1; i < message.n_fds; i++)
+	for (uint32_t i = 1; i < 2u + (order->has_tcp != 0); i++)
 		front->listener[front->n_listeners++].fd = message.fds[i];
 	rc = pulse_attach(message.fds[0], &front->pulse, err);
 	close(message.fds[0]);
+	if (!rc && order->has_keys)
+		rc = keys_read(message.fds[message.n_fds - 1], &front->keys, err);
+	if (order->has_keys)
+		close(message.fds[message.n_fds - 1]);
 	if (rc)
 		return rc;
 	int flags = fcntl(MESSAGE_FD, F_GETFL);
@@ -359,6 +364,7 @@ static void stop(struct front *front)
 	}
 	call_table_fini(&front->calls);
 	api_json_fini(&front->scratch);
+	keys_free(&front->keys);
 	pulse_detach(front->pulse);
 }
 

@@ -24,6 +24,7 @@
 #include "src/front/connection.h"
 #include "src/front/fleet.h"
 #include "src/front/metrics.h"
+#include "src/keys.h"
 #include "src/message.h"
 #include "src/pulse.h"
 
@@ -52,6 +53,7 @@ struct front {
 	uint64_t drain_until_ns; /* 0: not draining */
 	int status;		 /* exit status once the loop has stopped */
 
+	struct keys keys; /* that clients must show one of; none: they need not */
 	struct fleet fleet;
 	struct call_table calls;
 	struct message_state state; /* the parent's last word on models and memory */

@@ -21,9 +21,9 @@ enum message_type {
 	MESSAGE_SEGMENT,
 	/* parent -> worker: message_work, [segment, channel memory, to_worker, to_front]. worker -> parent: ready. */
 	MESSAGE_WORK,
-	/* parent -> front: message_serve, [pulse, unix listener, tcp listener or nothing]; then worker_up [channel x3]
-	 * and worker_down as workers come and go, and state. front -> parent: front_ready; worker_down for a worker
-	 * that broke the protocol. */
+	/* parent -> front: message_serve, [pulse, unix listener, tcp listener or nothing, keys or nothing]; then
+	 * worker_up [channel x3] and worker_down as workers come and go, and state. front -> parent: front_ready;
+	 * worker_down for a worker that broke the protocol. */
 	MESSAGE_SERVE,
 	MESSAGE_WORKER_UP,
 	MESSAGE_WORKER_DOWN,
@@ -121,6 +121,7 @@ struct message_serve {
 	uint32_t idle_seconds;	  /* a connection without a request is closed after this */
 	uint32_t request_seconds; /* a request has so long to arrive */
 	uint32_t has_tcp;
+	uint32_t has_keys;     /* clients must show one of the keys */
 	uint32_t max_workers;  /* channels there will be at a time, at most */
 	uint32_t prefix_cache; /* 1: workers keep prompts, so that prompts which begin alike should meet */
 	struct idset cpus;     /* where the front runs; empty: anywhere */

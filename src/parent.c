@@ -14,6 +14,7 @@
 
 #include "src/clock.h"
 #include "src/control.h"
+#include "src/keys.h"
 #include "src/listener.h"
 #include "src/log.h"
 #include "src/parent_internal.h"
@@ -326,6 +327,19 @@ static int open_signals(struct parent *parent, struct err *err)
 	return parent->signal_fd < 0 ? err_set(err, -errno, "signalfd: %s", strerror(errno)) : 0;
 }
 
+/* A file that fronts could not use is told now. */
+static int open_keys(struct parent *parent, struct err *err)
+{
+	struct keys keys = {0};
+	int fd = keys_open(parent->config.api_keys_file, err);
+	if (fd < 0)
+		return fd;
+	int rc = keys_read(fd, &keys, err);
+	keys_free(&keys);
+	parent->keys_fd = fd;
+	return rc;
+}
+
 static int open_listeners(struct parent *parent, struct err *err)
 {
 	const struct config *c = &parent->config;
@@ -337,6 +351,8 @@ static int open_listeners(struct parent *parent, struct err *err)
 		rc = listener_unix(c->socket, c->socket_mode, c->socket_group, &parent->unix_fd, err);
 	if (!rc && parent->tcp_fd < 0 && *c->listen)
 		rc = listener_tcp(c->listen, &parent->tcp_fd, err);
+	if (!rc && *c->api_keys_file)
+		rc = open_keys(parent, err);
 	if (!rc)
 		rc = listener_unix(c->control_socket, 0600, "", &control_fd, err);
 	if (rc)
@@ -425,7 +441,7 @@ static void finish(struct parent *parent)
 	}
 	control_free(parent->control);
 	segment_unlock_instance(parent->config.instance, parent->lock_fd); /* after the segments are gone */
-	int fds[] = {parent->unix_fd, parent->tcp_fd, parent->signal_fd};
+	int fds[] = {parent->unix_fd, parent->tcp_fd, parent->signal_fd, parent->keys_fd};
 	for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
@@ -437,7 +453,8 @@ int parent_run(const struct config *config)
 {
 	static struct parent parent; /* large; one per process */
 	struct err err = {""};
-	parent = (struct parent){.config = *config, .lock_fd = -1, .signal_fd = -1, .unix_fd = -1, .tcp_fd = -1};
+	parent = (struct parent){
+		.config = *config, .lock_fd = -1, .signal_fd = -1, .unix_fd = -1, .tcp_fd = -1, .keys_fd = -1};
 	parent.loader.fd = parent.front.fd = parent.verifier.fd = -1;
 	parent.started_ns = clock_now_ns();
 	for (uint32_t i = 0; i < config->n_models; i++)

@@ -78,6 +78,7 @@ struct parent {
 	enum numerics numerics;
 
 	int lock_fd, signal_fd, unix_fd, tcp_fd;
+	int keys_fd; /* of api_keys_file; -1: none */
 	struct fdstore store;
 	struct segment_found *leftovers; /* [n_leftovers] owned: named segments of an earlier daemon, by name only */
 	unsigned n_leftovers;

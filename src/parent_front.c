@@ -123,14 +123,20 @@ void front_start(struct parent *parent)
 		.idle_seconds = c->idle_seconds,
 		.request_seconds = c->request_seconds,
 		.has_tcp = parent->tcp_fd >= 0,
+		.has_keys = parent->keys_fd >= 0,
 		.max_workers = c->n_models * parent->plan.n_workers,
 		.prefix_cache = c->prefix_cache_bytes != 0,
 		.cpus = parent->plan.io_cpus,
 		.uid = parent->uid,
 		.gid = parent->gid,
 	};
-	int fds[3] = {pulse_fd, parent->unix_fd, parent->tcp_fd};
-	rc = message_send(parent->front.fd, MESSAGE_SERVE, &order, sizeof order, fds, parent->tcp_fd >= 0 ? 3 : 2);
+	int fds[4] = {pulse_fd, parent->unix_fd};
+	uint32_t n_fds = 2;
+	if (order.has_tcp)
+		fds[n_fds++] = parent->tcp_fd;
+	if (order.has_keys)
+		fds[n_fds++] = parent->keys_fd;
+	rc = message_send(parent->front.fd, MESSAGE_SERVE, &order, sizeof order, fds, n_fds);
 	close(pulse_fd);
 	if (rc) {
 		log_error("cannot give the front its order: %s", strerror(-rc));

@@ -32,6 +32,15 @@ void reply_error(struct front *front, struct connection *connection, enum front_
 	send_error(front, connection, route, error, retry(error->status));
 }
 
+void reply_unauthorized(struct front *front, struct connection *connection, enum front_route route, bool shown)
+{
+	struct api_error error;
+	api_error_set(&error, 401, "invalid_api_key", NULL, "%s",
+		      shown ? "the key in Authorization is none of this server's"
+			    : "this server wants a key: Authorization: Bearer KEY");
+	send_error(front, connection, route, &error, "WWW-Authenticate: Bearer\r\n");
+}
+
 void reply_wrong_method(struct front *front, struct connection *connection, enum front_route route, const char *allow)
 {
 	struct api_error error;

@@ -2,6 +2,8 @@
 #ifndef WEIGHTD_SRC_FRONT_REPLY_H
 #define WEIGHTD_SRC_FRONT_REPLY_H
 
+#include <stdbool.h>
+
 #include "src/api/error.h"
 #include "src/front/metrics.h"
 
@@ -13,6 +15,8 @@ void reply(struct front *front, struct connection *connection, enum front_route 
 	   const char *content_type, const struct api_json *body);
 void reply_error(struct front *front, struct connection *connection, enum front_route route,
 		 const struct api_error *error);
+/* A 401. */
+void reply_unauthorized(struct front *front, struct connection *connection, enum front_route route, bool shown);
 /* A 405: `allow` is the method that would do. */
 void reply_wrong_method(struct front *front, struct connection *connection, enum front_route route, const char *allow);
 

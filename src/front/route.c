@@ -64,6 +64,11 @@ void route_request(struct connection *connection, const struct http_request *htt
 {
 	struct front *front = connection_owner(connection);
 	struct api_error error;
+	/* Whoever watches the service needs no key to see that it lives. */
+	if (front->keys.n && strcmp(http->path, "/health") != 0 && !keys_admit(&front->keys, http->authorization)) {
+		reply_unauthorized(front, connection, ROUTE_OTHER, http->authorization[0]);
+		return;
+	}
 	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
 		if (strcmp(http->path, paths[i].path) == 0) {
 			follow(front, connection, &paths[i], http);

@@ -196,7 +196,8 @@ START_TEST(only_loopback_is_listened_on)
 		snprintf(text, sizeof text, "[weightd]\nlisten = %s\n", bad[i]);
 		refused(text, ":2: listen: ");
 	}
-	refused("[weightd]\nlisten = 0.0.0.0:80\n", "calls are not authenticated");
+	refused("[weightd]\napi_keys_file = keys\n", "not an absolute path");
+	refused("[weightd]\nlisten = 0.0.0.0:80\n", "in the clear");
 }
 END_TEST
 
