@@ -102,6 +102,52 @@ START_TEST(an_encoding_may_end_at_any_time)
 }
 END_TEST
 
+/* How many slices of 64 steps a text of N_LONG bytes takes that repeats `unit`. */
+static unsigned slices_of(const struct tokenizer *tokenizer, const char *unit)
+{
+	enum { N_LONG = 1 << 18 };
+	char *text = malloc(N_LONG);
+	struct token_list list = {0};
+	unsigned n_slices;
+	ck_assert_ptr_nonnull(text);
+	for (size_t i = 0, n = strlen(unit); i < N_LONG; i++)
+		text[i] = unit[i % n];
+	ck_assert_int_eq(encode_in_slices(tokenizer, text, N_LONG, SIZE_MAX, 64, &list, &n_slices), 0);
+	token_list_fini(&list);
+	free(text);
+	return n_slices;
+}
+
+/* One byte over and over is one word without end, and every pair of its neighbours merges: the text that costs the
+ * most. It takes ten times the steps of English at most. */
+START_TEST(one_byte_repeated_takes_no_more_than_ten_times_english)
+{
+	struct vocab vocab;
+	struct tokenizer *tokenizer;
+	struct err err = {""};
+	void *table;
+	uint64_t table_bytes;
+	vocab_init(&vocab);
+	vocab_word(&vocab, " the");
+	vocab_word(&vocab, " quick");
+	vocab_word(&vocab, " brown");
+	for (uint32_t whole = 'a', n = 0; n < 12; n++)
+		whole = vocab_merge(&vocab, whole, whole);
+	for (uint32_t whole = '.', n = 0; n < 200; n++)
+		whole = vocab_merge(&vocab, whole, '.');
+	ck_assert_int_eq(vocab_table(&vocab.source, &table, &table_bytes, &err), 0);
+	ck_assert_int_eq(tokenizer_attach(table, table_bytes, &tokenizer, &err), 0);
+	static const char *const units[] = {"a", ".", " ", "\n", "\xff", "7", "\xe8\xaa\x9e"};
+	unsigned english = slices_of(tokenizer, "It's the quick brown fox, over 12 lazy dogs. ");
+	ck_assert_uint_gt(english, 1000);
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		ck_assert_uint_le(slices_of(tokenizer, units[i]), 10 * english);
+	tokenizer_detach(tokenizer);
+	free(table);
+	vocab_fini(&vocab);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("tokenizer_slices");
@@ -109,6 +155,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, slices_cannot_be_seen);
 	tcase_add_test(tc, an_encoding_may_end_at_any_time);
+	tcase_add_test(tc, one_byte_repeated_takes_no_more_than_ten_times_english);
 	suite_add_tcase(suite, tc);
 	return suite_run(suite);
 }
