@@ -15,7 +15,7 @@
 
 #include "src/engine/arena.h"
 
-enum { LANE_ARRAYS_MAX = 12 };
+enum { LANE_ARRAYS_MAX = 16 };
 
 struct lane {
 	char *span;	  /* NULL at rest */
