@@ -45,10 +45,32 @@ enum call_flag {
 	CALL_FLAG_PROMPT_IDS = 1u << 6, /* prompt token ids are reported (as with ECHO, but without logprobs or text) */
 };
 
-enum { CALL_LOGPROBS_MAX = 20, CALL_STOPS_MAX = 16, CALL_STOP_BYTES_MAX = 4096 };
+enum {
+	CALL_LOGPROBS_MAX = 20,
+	CALL_STOPS_MAX = 16,
+	CALL_STOP_BYTES_MAX = 4096,
+	CALL_BIASES_MAX = 1024,
+	CALL_CONSTRAINT_BYTES_MAX = 128 << 10
+};
+
+/* What the answer has to be a text of. */
+enum call_constraint {
+	CALL_CONSTRAINT_NONE,
+	CALL_CONSTRAINT_GBNF,	/* the bytes are a grammar, */
+	CALL_CONSTRAINT_REGEX,	/* a regular expression, */
+	CALL_CONSTRAINT_SCHEMA, /* a JSON Schema, */
+	CALL_CONSTRAINT_CHOICE, /* a JSON list of texts; */
+	CALL_CONSTRAINT_OBJECT, /* any JSON object: no bytes */
+};
+
+/* One entry of logit_bias. */
+struct call_bias {
+	uint32_t token;
+	float value; /* -100..100 */
+};
 
 /* The bytes that follow in CALL_BYTES are, in this order: prompt_bytes, stop_bytes (each stop string ends with NUL),
- * forced_ids * 4, variables_bytes. */
+ * forced_ids * 4, variables_bytes, constraint_bytes, n_biases struct call_bias. */
 struct call_begin {
 	uint32_t kind;	/* enum call_kind */
 	uint32_t flags; /* enum call_flag */
@@ -67,8 +89,12 @@ struct call_begin {
 	uint32_t forced_ids; /* the answer begins with these tokens, fed one by one through decode and reported as if
 				sampled */
 	uint64_t variables_bytes; /* JSON object with further template variables; 0: none */
+	uint32_t constraint;	  /* enum call_constraint */
+	uint32_t constraint_bytes;
+	uint32_t n_biases;
+	char constraint_field[28]; /* the request field it came from, for messages; ended by NUL */
 };
-static_assert(sizeof(struct call_begin) == 80, "both sides of a channel share this");
+static_assert(sizeof(struct call_begin) == 120, "both sides of a channel share this");
 
 /* How a model writes tool calls; by its template, unless configured. */
 enum call_tool_format { TOOLS_AUTO, TOOLS_NONE, TOOLS_HERMES, TOOLS_LLAMA3, TOOLS_MISTRAL, N_TOOL_FORMATS };

@@ -19,6 +19,7 @@
 #include "src/message.h"
 #include "src/privilege.h"
 #include "src/roles.h"
+#include "src/engine/grammar/constraints.h"
 #include "src/worker_calls.h"
 #include "src/worker_pace.h"
 
@@ -50,6 +51,7 @@ struct worker {
 	struct forward *forward;
 	struct scheduler *scheduler;
 	struct worker_calls calls;
+	struct constraints *constraints; /* what answers have to look like */
 	struct pace pace;
 	uint64_t trimmed_ns;
 	bool locked, draining;
@@ -198,6 +200,8 @@ static int make_engine(struct worker *w, struct err *err)
 		.context_tokens = context,
 		.prefix_cache_bytes = w->order.prefix_cache_bytes,
 	};
+	if (constraints_new(w->tokenizer, c->vocab, &w->arena, &w->constraints))
+		return err_set(err, -ENOMEM, "no memory for the order of the vocabulary");
 	return scheduler_new(&scheduler, &w->scheduler, err);
 }
 
@@ -233,6 +237,7 @@ static int start(struct worker *w, struct err *err)
 	w->calls.scheduler = w->scheduler;
 	w->calls.dialect = dialect_of(w->model.chat_template, w->model.template_bytes, w->order.tool_parser,
 				      w->order.reasoning, w->tokenizer);
+	w->calls.constraints = w->constraints;
 	pace_init(&w->pace, w->order.prefill_share, w->order.prefill_chunk);
 	forward_watch(w->forward, &w->counters->progress);
 	return 0;
@@ -429,6 +434,7 @@ static void stop(struct worker *w)
 {
 	scheduler_free(w->scheduler);
 	worker_calls_fini(&w->calls);
+	constraints_free(w->constraints);
 	forward_free(w->forward);
 	arena_fini(&w->arena);
 	gemm_free(w->gemm);

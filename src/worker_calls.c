@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/worker_demand.h"
 #include "src/worker_outbox.h"
 
 enum {
@@ -118,6 +119,7 @@ struct parts {
 	const char *stops;
 	const char *forced;
 	const char *variables;
+	const char *demand;
 };
 
 static struct parts split(const struct incoming *in)
@@ -126,6 +128,7 @@ static struct parts split(const struct incoming *in)
 	p.stops = p.prompt + in->begin.prompt_bytes;
 	p.forced = p.stops + in->begin.stop_bytes;
 	p.variables = p.forced + (size_t)in->begin.forced_ids * 4;
+	p.demand = p.variables + in->begin.variables_bytes;
 	return p;
 }
 
@@ -265,6 +268,14 @@ static void start_generation(struct worker_calls *calls, struct incoming *in, in
 	in->tokens = (struct token_list){0}; /* taken */
 	if (!g) {
 		fail_call(calls, in->call, 503, "", "", "out of memory");
+		return;
+	}
+	const char *field;
+	rc = worker_demand(calls->constraints, &in->begin, p.demand, tokenizer_n_tokens(calls->tokenizer), g, &field,
+			   err);
+	if (rc) {
+		generation_free(g);
+		fail_call(calls, in->call, rc == -ENOMEM ? 503 : 400, field, "", err->text);
 		return;
 	}
 	struct call_accepted accepted = {g->n_prompt, (uint16_t)calls->dialect.tools, (uint16_t)in->reasoning};
@@ -412,7 +423,10 @@ static bool begin_ok(const struct call_begin *b)
 	       b->temperature <= 100 && b->top_p > 0 && b->top_p <= 1 && b->min_p >= 0 && b->min_p < 1 &&
 	       b->repeat_penalty >= 0.1f && b->repeat_penalty <= 10 && b->presence_penalty >= -2 &&
 	       b->presence_penalty <= 2 && b->frequency_penalty >= -2 && b->frequency_penalty <= 2 &&
-	       b->prompt_bytes + b->stop_bytes + 4 * (uint64_t)b->forced_ids + b->variables_bytes <= limit;
+	       b->prompt_bytes + b->stop_bytes + 4 * (uint64_t)b->forced_ids + b->variables_bytes +
+			       worker_demand_bytes(b) <=
+		       limit &&
+	       worker_demand_ok(b);
 }
 
 /* A call whose bytes are all here is acted on and forgotten, at once or, if its text is long, bit by bit. */
@@ -458,8 +472,8 @@ static int on_begin(struct worker_calls *calls, const struct channel_record *rec
 	if (!begin_ok(&begin))
 		return -EPROTO;
 	struct incoming *in = calloc(1, sizeof *in);
-	uint64_t wanted =
-		begin.prompt_bytes + begin.stop_bytes + 4 * (uint64_t)begin.forced_ids + begin.variables_bytes;
+	uint64_t wanted = begin.prompt_bytes + begin.stop_bytes + 4 * (uint64_t)begin.forced_ids +
+			  begin.variables_bytes + worker_demand_bytes(&begin);
 	if (in)
 		in->bytes = malloc(wanted + 1);
 	if (!in || !in->bytes) {

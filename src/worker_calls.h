@@ -21,6 +21,7 @@
 struct worker_calls {
 	struct channel *channel; /* borrowed, all of these */
 	struct scheduler *scheduler;
+	struct constraints *constraints;
 	const struct tokenizer *tokenizer;
 	const struct template *template;   /* NULL: the model has none, or it can't be compiled */
 	char template_fault[256];	   /* why there is none */

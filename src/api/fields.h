@@ -29,5 +29,8 @@ const struct api_field *api_fields(size_t *n);
 /* Readers of structured fields (api_prompt.c, api_messages.c). */
 api_field_reader api_read_prompt, api_read_content, api_read_tokens, api_read_forced_ids, api_read_stop;
 api_field_reader api_read_messages;
+/* api/demand.c */
+api_field_reader api_read_response_format, api_read_grammar, api_read_schema, api_read_regex, api_read_choice;
+api_field_reader api_read_structured_outputs, api_read_logit_bias;
 
 #endif

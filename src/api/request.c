@@ -2,6 +2,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -54,17 +55,28 @@ static int settle_choices(struct api_request *request, struct api_error *error)
 	return 0;
 }
 
+/* A constraint decides where an answer ends and what it begins with. */
+static int settle_constraint(const struct api_request *request, struct api_error *error)
+{
+	const char *other = request->ignore_eos ? "ignore_eos" : request->forced.n ? "forced_token_ids" : NULL;
+	if (request->constraint && other)
+		return api_error_set(error, 400, "invalid_value", other, "'%s' can't be combined with '%s'", other,
+				     request->constraint_field);
+	return 0;
+}
+
 /* The rules between fields, once all of them are read. */
 static int settle(struct api_request *request, struct api_error *error)
 {
 	if (api_tools_settle(request, error))
 		return -1;
-	if (request->variables.failed)
+	if (request->variables.failed || request->constraint_source.failed || request->biases.failed)
 		return api_error_set(error, 500, NULL, NULL, "out of memory");
 	if (request->has_stream_options && !request->stream)
 		return api_error_set(error, 400, "invalid_value", "stream_options",
 				     "'stream_options' needs 'stream': true");
-	if (settle_choices(request, error) || settle_logprobs(request, error) || settle_length(request, error))
+	if (settle_choices(request, error) || settle_logprobs(request, error) || settle_length(request, error) ||
+	    settle_constraint(request, error))
 		return -1;
 	if (!request->has_seed && getrandom(&request->seed, sizeof request->seed, 0) != sizeof request->seed)
 		return api_error_set(error, 500, NULL, NULL, "the system has no random numbers");
@@ -88,6 +100,8 @@ void api_request_fini(struct api_request *request)
 	free(request->prompts);
 	api_json_fini(&request->messages);
 	api_json_fini(&request->variables);
+	api_json_fini(&request->constraint_source);
+	api_json_fini(&request->biases);
 	*request = (struct api_request){0};
 }
 
@@ -194,4 +208,11 @@ void api_request_call(const struct api_request *request, uint32_t index, struct 
 	append_ids(&request->forced, bytes);
 	api_json_raw(bytes, request->variables.bytes, request->variables.n);
 	begin->variables_bytes = request->variables.n;
+	begin->constraint = request->constraint;
+	if (request->constraint)
+		snprintf(begin->constraint_field, sizeof begin->constraint_field, "%s", request->constraint_field);
+	begin->constraint_bytes = (uint32_t)request->constraint_source.n;
+	api_json_raw(bytes, request->constraint_source.bytes, request->constraint_source.n);
+	begin->n_biases = request->n_biases;
+	api_json_raw(bytes, request->biases.bytes, request->biases.n);
 }

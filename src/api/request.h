@@ -66,6 +66,11 @@ struct api_request {
 	struct api_text stops[CALL_STOPS_MAX];
 	uint32_t n_stops;
 	struct api_ids forced;
+	enum call_constraint constraint;
+	const char *constraint_field;	   /* where it came from; static */
+	struct api_json constraint_source; /* owned, all of these */
+	struct api_json biases;		   /* [n_biases] struct call_bias */
+	uint32_t n_biases;
 
 	/* As they were given; settled into the fields above once all fields are read. */
 	uint32_t completion_logprobs, top_logprobs, max_completion_tokens, best_of;

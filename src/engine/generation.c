@@ -43,6 +43,8 @@ void generation_free(struct generation *g)
 	if (!g)
 		return;
 	sampler_fini(&g->sampler);
+	matcher_free(g->matcher);
+	free(g->biases);
 	free(g->prompt);
 	free(g->forced);
 	free(g->answer);

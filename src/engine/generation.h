@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "src/engine/grammar/constraint.h"
 #include "src/engine/kv.h"
 #include "src/engine/sampler.h"
 #include "src/engine/tokenizer.h"
@@ -51,6 +52,8 @@ struct generation {
 
 	struct kv_sequence kv;
 	struct sampler sampler;
+	struct sampler_bias *biases; /* owned, the sampler's; NULL: none */
+	struct matcher *matcher;     /* owned; NULL: any answer will do */
 	uint32_t *answer; /* [answer_capacity] owned: the tokens generated, [n_answer]; kept to be replayed */
 	uint32_t n_answer, answer_capacity;
 	uint32_t max_answer; /* max_tokens cut to what context and KV pool hold */

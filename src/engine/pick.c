@@ -11,8 +11,14 @@ struct pick_job {
 static void pick_one(struct pick *pick, const float *logits, uint32_t vocab, struct sampler_candidate *candidates)
 {
 	const struct generation *g = pick->generation;
+	const uint64_t *allowed = NULL;
+	if (pick->given < 0 && g->matcher) {
+		allowed = matcher_allowed(g->matcher, g->answer, g->n_answer, &pick->fault);
+		if (!allowed)
+			return;
+	}
 	pick->token = pick->given >= 0 ? (uint32_t)pick->given
-				       : sampler_pick(&g->sampler, logits, vocab, g->n_answer, candidates);
+				       : sampler_pick(&g->sampler, logits, vocab, g->n_answer, allowed, candidates);
 	if (!pick->want_logprob)
 		return;
 	double norm = sampler_log_sum_exp(logits, vocab);

@@ -8,12 +8,13 @@
 #include "src/engine/team.h"
 
 struct pick {
-	struct generation *generation; /* borrowed; only its sampler and n_answer are read */
+	struct generation *generation; /* borrowed; its sampler, answer and matcher */
 	uint32_t prompt_index;	       /* not 0: this scores prompt token `given` at that index */
 	int64_t given;		       /* the token to take instead of sampling; -1: sample */
 	bool want_logprob;
 	uint32_t want_top;
 	/* results */
+	const char *fault; /* not NULL: there is no token, for this reason; view, static */
 	uint32_t token;
 	float logprob;
 	uint32_t n_top;

@@ -83,6 +83,23 @@ static void penalise(const struct sampler *sampler, struct sampler_candidate *c,
 	}
 }
 
+static void add_biases(const struct sampler *sampler, struct sampler_candidate *c, uint32_t n)
+{
+	for (uint32_t i = 0; i < sampler->n_biases; i++)
+		if (sampler->biases[i].token < n)
+			c[sampler->biases[i].token].value += sampler->biases[i].value;
+}
+
+/* Keeps the allowed ones, in their order, and returns their number. */
+static uint32_t keep_allowed(struct sampler_candidate *c, uint32_t n, const uint64_t *allowed)
+{
+	uint32_t m = 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (allowed[i / 64] >> (i % 64) & 1)
+			c[m++] = c[i];
+	return m;
+}
+
 /* --- choosing --------------------------------------------------------------------------------- */
 
 /* True when a is to be taken before b. */
@@ -222,12 +239,15 @@ static uint32_t draw(const struct sampler_candidate *c, uint32_t n, float best, 
 }
 
 uint32_t sampler_pick(const struct sampler *sampler, const float *logits, uint32_t n, uint32_t index,
-		      struct sampler_candidate *c)
+		      const uint64_t *allowed, struct sampler_candidate *c)
 {
 	const struct sampler_params *p = &sampler->params;
 	for (uint32_t i = 0; i < n; i++)
 		c[i] = (struct sampler_candidate){i, tame(logits[i])};
+	add_biases(sampler, c, n);
 	penalise(sampler, c, n);
+	if (allowed)
+		n = keep_allowed(c, n, allowed);
 	if (p->temperature == 0)
 		return largest(c, n);
 	float best = -INFINITY;

@@ -1,14 +1,21 @@
 /* From logits to a token: penalties, temperature, top_k, top_p, min_p, and a draw that depends on the seed and the
  * token's number alone, so that a call which is moved or replayed draws the same.
  *
- * Order: penalties change the logits; temperature divides them; top_k keeps the k largest; top_p keeps the smallest set
- * of most probable tokens whose share reaches p (Holtzman et al., 2020); min_p drops those below min_p times the most
- * probable. Ties go to the lower id. Temperature 0 takes the largest logit after penalties. */
+ * Order: biases and penalties change the logits; tokens that are not allowed go; temperature divides them; top_k keeps
+ * the k largest; top_p keeps the smallest set of most probable tokens whose share reaches p (Holtzman et al., 2020);
+ * min_p drops those below min_p times the most probable. Ties go to the lower id. Temperature 0 takes the largest logit
+ * after penalties. */
 #ifndef WEIGHTD_ENGINE_SAMPLER_H
 #define WEIGHTD_ENGINE_SAMPLER_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* Added to a token's logit. */
+struct sampler_bias {
+	uint32_t token;
+	float value;
+};
 
 struct sampler_params {
 	uint64_t seed;
@@ -31,6 +38,8 @@ struct sampler {
 	struct sampler_params params;
 	struct sampler_count *counts; /* [capacity] owned, a power of two; NULL without penalties */
 	uint32_t n_counts, capacity;
+	const struct sampler_bias *biases; /* [n_biases] borrowed; one per token at most */
+	uint32_t n_biases;
 };
 
 void sampler_init(struct sampler *sampler, const struct sampler_params *params);
@@ -45,9 +54,10 @@ struct sampler_candidate {
 	float value;
 };
 
-/* Picks the token number `index` of the answer from logits [n]. `scratch` has room for n candidates. */
+/* Picks the token number `index` of the answer from logits [n]. `allowed`: a bit per token, one of them set at least,
+ * or NULL: all. `scratch` has room for n candidates. */
 uint32_t sampler_pick(const struct sampler *sampler, const float *logits, uint32_t n, uint32_t index,
-		      struct sampler_candidate *scratch);
+		      const uint64_t *allowed, struct sampler_candidate *scratch);
 
 /* log(sum(exp(logits))) in double; subtract it from a logit for its natural-log probability. */
 double sampler_log_sum_exp(const float *logits, uint32_t n);

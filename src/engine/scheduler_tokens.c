@@ -41,6 +41,10 @@ static void report_prompt(struct scheduler *s, struct generation *g, uint32_t in
 static void take_token(struct scheduler *s, struct generation *g, const struct pick *pick)
 {
 	struct scheduler_token token = {.id = pick->token, .index = g->n_prompt + g->n_answer, .text = ""};
+	if (pick->fault) {
+		scheduler_fail(s, g, pick->fault);
+		return;
+	}
 	bool forced = g->n_answer < g->n_forced;
 	bool end = !forced && !g->params.ignore_end && tokenizer_is_end(s->setup.tokenizer, pick->token),
 	     stopped = false;
@@ -63,7 +67,9 @@ static void take_token(struct scheduler *s, struct generation *g, const struct p
 	s->setup.sink.token(s->setup.sink.arg, g, &token);
 	if (stopped)
 		g->state = GENERATION_FINISHED;
-	if (end || stopped)
+	/* Where the grammar allows nothing more, waiting for an end token would cost a pass. */
+	bool over = !end && !stopped && g->matcher && matcher_is_over(g->matcher, g->answer, g->n_answer);
+	if (end || stopped || over)
 		scheduler_finish(s, g, GENERATION_STOP);
 	else if (g->n_answer >= g->max_answer)
 		scheduler_finish(s, g, GENERATION_LENGTH);

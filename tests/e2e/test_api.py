@@ -218,7 +218,7 @@ WRONG = [
     ({"prompt": 5}, "prompt"),
     ({"prompt": []}, "prompt"),
     ({}, "prompt"),
-    ({"prompt": PROMPT, "logit_bias": {"1": 5}}, "logit_bias"),
+    ({"prompt": PROMPT, "logit_bias": {"1": 101}}, "logit_bias"),
     ({"prompt": PROMPT, "presence_penalty": 3}, "presence_penalty"),
     ({"prompt": PROMPT, "echo": "yes"}, "echo"),
 ]

@@ -19,7 +19,7 @@ static uint32_t pick(const struct sampler_params *params, uint32_t index)
 {
 	struct sampler s;
 	sampler_init(&s, params);
-	uint32_t id = sampler_pick(&s, logits, N, index, scratch);
+	uint32_t id = sampler_pick(&s, logits, N, index, NULL, scratch);
 	sampler_fini(&s);
 	return id;
 }
@@ -154,14 +154,14 @@ START_TEST(penalties_count_prompt_and_answer_as_documented)
 	ck_assert_int_eq(sampler_see(&s, 5, 1), 0);
 	ck_assert_int_eq(sampler_see(&s, 6, 0), 0);
 	ck_assert_int_eq(sampler_see(&s, 8, 0), 0);
-	ck_assert_uint_eq(sampler_pick(&s, logits, N, 0, scratch), 6);
+	ck_assert_uint_eq(sampler_pick(&s, logits, N, 0, NULL, scratch), 6);
 	ck_assert_float_eq(scratch[5].value, 2);
 	ck_assert_float_eq(scratch[6].value, 2.5f);
 	ck_assert_float_eq(scratch[7].value, 2.25f);
 	ck_assert_float_eq(scratch[8].value, -2);
 	for (uint32_t id = 0; id < N; id++) /* growth keeps the counts */
 		ck_assert_int_eq(sampler_see(&s, id, 0), 0);
-	sampler_pick(&s, logits, N, 0, scratch);
+	sampler_pick(&s, logits, N, 0, NULL, scratch);
 	ck_assert_float_eq(scratch[5].value, 2);
 	sampler_fini(&s);
 }

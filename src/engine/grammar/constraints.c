@@ -1,0 +1,117 @@
+#include "src/engine/grammar/constraints.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct entry {
+	struct entry *next;
+	struct constraint *constraint; /* a reference of its own */
+	enum constraint_kind kind;
+	size_t n_bytes;
+	char source[];
+};
+
+struct constraints {
+	struct pieces pieces;
+	uint32_t n_tokens;
+	struct arena *arena;
+	struct entry *entries; /* the one asked for last first */
+};
+
+int constraints_new(const struct tokenizer *tokenizer, uint32_t n_tokens, struct arena *arena, struct constraints **out)
+{
+	struct constraints *c = calloc(1, sizeof *c);
+	if (!c)
+		return -ENOMEM;
+	c->n_tokens = n_tokens;
+	c->arena = arena;
+	if (pieces_init(&c->pieces, tokenizer)) {
+		free(c);
+		return -ENOMEM;
+	}
+	*out = c;
+	return 0;
+}
+
+static void drop(struct entry **at)
+{
+	struct entry *entry = *at;
+	*at = entry->next;
+	constraint_put(entry->constraint);
+	free(entry);
+}
+
+void constraints_free(struct constraints *c)
+{
+	if (!c)
+		return;
+	while (c->entries)
+		drop(&c->entries);
+	pieces_fini(&c->pieces);
+	free(c);
+}
+
+/* Lets go of all but the last few that no call has. */
+static void trim(struct constraints *c)
+{
+	unsigned idle = 0;
+	for (struct entry **at = &c->entries; *at;) {
+		if ((*at)->constraint->references == 1 && ++idle > CONSTRAINTS_IDLE_MAX)
+			drop(at);
+		else
+			at = &(*at)->next;
+	}
+}
+
+/* The entry of a source, moved to the front; NULL: none. */
+static struct entry *find(struct constraints *c, enum constraint_kind kind, const char *source, size_t n_bytes)
+{
+	struct entry **at = &c->entries;
+	while (*at && ((*at)->kind != kind || (*at)->n_bytes != n_bytes || memcmp((*at)->source, source, n_bytes)))
+		at = &(*at)->next;
+	struct entry *entry = *at;
+	if (!entry)
+		return NULL;
+	*at = entry->next;
+	entry->next = c->entries;
+	c->entries = entry;
+	return entry;
+}
+
+static int add(struct constraints *c, enum constraint_kind kind, const char *source, size_t n_bytes, struct err *err)
+{
+	struct program program;
+	int rc = constraint_compile(kind, source, n_bytes, &program, err);
+	if (rc)
+		return rc;
+	struct constraint *constraint = constraint_new(&program, &c->pieces, c->n_tokens, c->arena);
+	if (!constraint)
+		return err_set(err, -ENOMEM, "out of memory for the grammar");
+	rc = constraint_check(constraint, err);
+	struct entry *entry = rc ? NULL : malloc(sizeof *entry + n_bytes);
+	if (!entry) {
+		constraint_put(constraint);
+		return rc ? rc : err_set(err, -ENOMEM, "out of memory for the grammar");
+	}
+	*entry = (struct entry){c->entries, constraint, kind, n_bytes};
+	memcpy(entry->source, source, n_bytes);
+	c->entries = entry;
+	return 0;
+}
+
+int constraints_matcher(struct constraints *c, enum constraint_kind kind, const char *source, size_t n_bytes,
+			struct matcher **out, struct err *err)
+{
+	if (!find(c, kind, source, n_bytes)) {
+		int rc = add(c, kind, source, n_bytes, err);
+		if (rc)
+			return rc;
+	}
+	struct matcher *matcher = matcher_new(c->entries->constraint);
+	trim(c);
+	if (!matcher)
+		return err_set(err, -ENOMEM, "out of memory for the grammar");
+	*out = matcher;
+	return 0;
+}
