@@ -2,8 +2,8 @@
  * together, but each checks every length and range it reads.
  *
  *   front -> worker   CALL_BEGIN (struct call_begin), CALL_BYTES ... until all bytes it announced came, later
- * CALL_CANCEL worker -> front   CALL_ACCEPTED, CALL_TOKEN ..., CALL_DONE   or   CALL_RESULT ..., CALL_DONE   or
- * CALL_FAILED
+ * CALL_CANCEL worker -> front   CALL_ACCEPTED, CALL_STARTED, CALL_TOKEN ..., CALL_DONE   or   CALL_RESULT ...,
+ * CALL_DONE   or CALL_FAILED
  *
  * After CALL_DONE or CALL_FAILED nothing more comes for that id. A cancelled call still ends with CALL_DONE
  * (FINISH_CANCELLED). The worker never blocks on a full ring: a call whose record does not fit waits a step. */
@@ -23,6 +23,7 @@ enum call_record {
 	CALL_RESULT,	    /* part of the answer of a call that generates nothing: token ids (uint32) or text bytes */
 	CALL_DONE,	    /* call_done */
 	CALL_FAILED,	    /* call_failed */
+	CALL_STARTED,	    /* no payload: it has left the queue, its prompt is being computed */
 };
 
 enum call_kind {

@@ -150,6 +150,9 @@ static const struct config_key server_keys[] = {
 		 "answer of which a client takes nothing for 30 seconds is dropped."},
 	{"max_queue", KEY_NUMBER, MEMBER(max_queue), .min = 1, .max = 65536, .fallback = "64",
 	 .help = "Calls running or waiting, over all workers; past it a request gets status 429 with Retry-After."},
+	{"metrics_aliases", KEY_BOOL, MEMBER(metrics_aliases), .fallback = "yes",
+	 .help = "Whether /metrics gives the figures also under the names that llama-server (llamacpp:...) and vLLM "
+		 "(vllm:...) have for them, so that dashboards and scalers made for those work as they are."},
 	{"hang_seconds", KEY_NUMBER, MEMBER(hang_seconds), .min = 2, .max = 3600, .fallback = "8",
 	 .help = "A worker or front that makes no progress for so long is killed and replaced. Idle processes show "
 		 "progress by waking up."},

@@ -13,6 +13,7 @@
 #include "numa/bind.h"
 #include "src/clock.h"
 #include "src/front/exchange.h"
+#include "src/front/metrics_figures.h"
 #include "src/front/route.h"
 #include "src/log.h"
 #include "src/privilege.h"
@@ -184,6 +185,7 @@ static int obey(struct front *front, struct message *message)
 	const struct message_worker_up *up = message_payload(message, sizeof *up, 3);
 	const struct message_worker_down *down = message_payload(message, sizeof *down, 0);
 	const struct message_state *state = message_payload(message, sizeof *state, 0);
+	const struct message_figures *figures = message_payload(message, sizeof *figures, 0);
 	if (message->type == MESSAGE_WORKER_UP && up) {
 		struct channel_fds fds = {message->fds[0], message->fds[1], message->fds[2]};
 		message->n_fds = 0;
@@ -195,6 +197,9 @@ static int obey(struct front *front, struct message *message)
 		   state->n_models <= sizeof state->model / sizeof *state->model) {
 		front->state = *state;
 		front->has_state = true;
+	} else if (message->type == MESSAGE_FIGURES && figures && metrics_figures_valid(figures)) {
+		front->figures = *figures;
+		front->has_figures = true;
 	} else if (message->type == MESSAGE_DRAIN) {
 		start_drain(front);
 	} else {

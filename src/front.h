@@ -58,6 +58,8 @@ struct front {
 	struct call_table calls;
 	struct message_state state; /* the parent's last word on models and memory */
 	bool has_state;
+	struct message_figures figures; /* and on what it measures */
+	bool has_figures;
 	struct front_metrics metrics;
 
 	struct api_json scratch; /* of whoever is writing an answer; used within one callback */

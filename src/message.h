@@ -46,6 +46,8 @@ enum message_type {
 	MESSAGE_CANDIDATE,
 	MESSAGE_REFUSED,
 	MESSAGE_NOT_ADOPTED,
+	/* parent -> front: message_figures, once a second; one may be missing. */
+	MESSAGE_FIGURES,
 };
 
 struct message_load {
@@ -121,10 +123,11 @@ struct message_serve {
 	uint32_t idle_seconds;	  /* a connection without a request is closed after this */
 	uint32_t request_seconds; /* a request has so long to arrive */
 	uint32_t has_tcp;
-	uint32_t has_keys;     /* clients must show one of the keys */
-	uint32_t max_workers;  /* channels there will be at a time, at most */
-	uint32_t prefix_cache; /* 1: workers keep prompts, so that prompts which begin alike should meet */
-	struct idset cpus;     /* where the front runs; empty: anywhere */
+	uint32_t has_keys;	  /* clients must show one of the keys */
+	uint32_t max_workers;	  /* channels there will be at a time, at most */
+	uint32_t metrics_aliases; /* 1: figures also under the names of other programs */
+	uint32_t prefix_cache;	  /* 1: workers keep prompts, so that prompts which begin alike should meet */
+	struct idset cpus;	  /* where the front runs; empty: anywhere */
 	uint64_t uid, gid;
 };
 
@@ -164,6 +167,24 @@ struct message_state {
 	uint64_t worker_restarts;
 	uint32_t n_models; /* all that are configured */
 	struct message_model model[16];
+};
+
+/* Pages of all copies on a node, as last checked. */
+struct figures_node {
+	uint32_t node, pad;
+	uint64_t pages, on_node, misplaced, absent, unknown;
+	uint64_t checked_ns; /* CLOCK_MONOTONIC, of the copy whose check is the oldest */
+};
+
+/* For /metrics: what the parent sees and the front can't. Private memory is RssAnon and VmPTE (src/memory.h). */
+struct message_figures {
+	uint64_t parent_private_bytes, parent_private_peak_bytes;
+	uint64_t front_private_bytes, front_private_peak_bytes;
+	uint64_t worker_private_bytes[256], worker_private_peak_bytes[256]; /* [n_workers] by index */
+	uint32_t n_workers, n_nodes;
+	struct figures_node node[64]; /* [n_nodes] */
+	uint64_t front_restarts;
+	uint64_t worker_hangs, front_hangs, other_hangs; /* processes killed because they made no progress */
 };
 
 struct message_front_ready { /* the front's MESSAGE_READY; a worker's has no payload */

@@ -301,6 +301,7 @@ static void run(struct parent *parent)
 		start_due(parent, now);
 		parent_watch(parent, now);
 		sample(parent, now);
+		figures_turn(parent, now);
 		notify_turn(parent, now);
 		if (parent->stopping && !parent->front.pid && !parent->killing)
 			stop_workers(parent); /* also when there never was a front */

@@ -99,6 +99,9 @@ struct parent {
 	struct parent_worker workers[PARENT_WORKERS_MAX];
 	uint32_t n_workers;
 	uint64_t worker_restarts;
+	uint64_t hangs[CHILD_VERIFIER + 1]; /* by role: killed because they made no progress */
+	uint64_t figures_ns;		    /* when the front was last given them, */
+	uint64_t figures_turns;		    /* and its pulse then */
 
 	bool announced; /* everything that can serve did: systemd knows */
 	bool stopping, workers_told, killing;

@@ -125,6 +125,7 @@ void front_start(struct parent *parent)
 		.has_tcp = parent->tcp_fd >= 0,
 		.has_keys = parent->keys_fd >= 0,
 		.max_workers = c->n_models * parent->plan.n_workers,
+		.metrics_aliases = c->metrics_aliases,
 		.prefix_cache = c->prefix_cache_bytes != 0,
 		.cpus = parent->plan.io_cpus,
 		.uid = parent->uid,

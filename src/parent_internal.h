@@ -1,6 +1,6 @@
 /* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_adopt.c (leftovers),
  * parent_workers.c and parent_front.c (starting and replacing), parent_watch.c (hangs), parent_notify.c (systemd),
- * parent_verify.c (placement checks). */
+ * parent_verify.c (placement checks), parent_figures.c (for /metrics). */
 #ifndef WEIGHTD_PARENT_INTERNAL_H
 #define WEIGHTD_PARENT_INTERNAL_H
 
@@ -28,6 +28,9 @@ void front_ended(struct parent *parent, int wait_status);
 void front_tell_state(struct parent *parent);
 void front_introduce(struct parent *parent, const struct parent_worker *worker);
 void front_lose_worker(struct parent *parent, uint32_t worker);
+
+/* parent_figures.c */
+void figures_turn(struct parent *parent, uint64_t now_ns); /* what /metrics shows of memory and placement */
 
 /* parent_workers.c */
 void workers_start(struct parent *parent, uint32_t model); /* those of a freshly loaded model */

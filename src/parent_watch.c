@@ -55,11 +55,12 @@ bool front_is_proven(const struct parent *parent, uint64_t now_ns)
 	return pulse_answered(parent->front_pulse) || now_ns - parent->front.started_ns > STEADY_MS * MS;
 }
 
-static void look(struct child *child, uint64_t count, uint64_t limit_ns, uint64_t now_ns)
+static void look(struct parent *parent, struct child *child, uint64_t count, uint64_t limit_ns, uint64_t now_ns)
 {
 	if (!child->pid || child->hung || watch_look(&child->watch, count, now_ns) < limit_ns)
 		return;
 	child->hung = true;
+	parent->hangs[child->role]++;
 	log_error("%s (pid %d) has made no progress for %llu s and is killed", child->name, (int)child->pid,
 		  (unsigned long long)(limit_ns / S));
 	kill(child->pid, SIGKILL);
@@ -68,9 +69,9 @@ static void look(struct child *child, uint64_t count, uint64_t limit_ns, uint64_
 static void look_at_worker(struct parent *parent, struct parent_worker *worker, uint64_t now_ns)
 {
 	if (worker->ready)
-		look(&worker->child, worker_progress(worker), parent->config.hang_seconds * S, now_ns);
+		look(parent, &worker->child, worker_progress(worker), parent->config.hang_seconds * S, now_ns);
 	else
-		look(&worker->child, 0, START_LIMIT_S * S, now_ns);
+		look(parent, &worker->child, 0, START_LIMIT_S * S, now_ns);
 	if (worker->proven || !worker_is_proven(worker, now_ns))
 		return;
 	worker->proven = true;
@@ -90,14 +91,14 @@ void parent_watch(struct parent *parent, uint64_t now_ns)
 	for (uint32_t i = 0; i < parent->n_workers; i++)
 		look_at_worker(parent, &parent->workers[i], now_ns);
 	if (parent->front.pid)
-		look(&parent->front, pulse_turns(parent->front_pulse),
+		look(parent, &parent->front, pulse_turns(parent->front_pulse),
 		     (parent->front_ready ? parent->config.hang_seconds : START_LIMIT_S) * S, now_ns);
 	if (!parent->front_proven && front_is_proven(parent, now_ns)) {
 		parent->front_proven = true;
 		parent->front_backoff.failures = 0;
 	}
-	look(&parent->loader, 0, SILENCE_LIMIT_S * S, now_ns);
-	look(&parent->verifier, 0, SILENCE_LIMIT_S * S, now_ns);
+	look(parent, &parent->loader, 0, SILENCE_LIMIT_S * S, now_ns);
+	look(parent, &parent->verifier, 0, SILENCE_LIMIT_S * S, now_ns);
 }
 
 bool parent_nothing_hangs(const struct parent *parent)

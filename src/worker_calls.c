@@ -52,6 +52,11 @@ static uint32_t body_add(struct body *body, const void *bytes, uint32_t n)
 	return n;
 }
 
+static void on_started(void *arg, struct generation *g)
+{
+	send_record(arg, g, CALL_STARTED, g->id, NULL, 0, NULL, 0);
+}
+
 static void on_token(void *arg, struct generation *g, const struct scheduler_token *token)
 {
 	struct worker_calls *calls = arg;
@@ -108,7 +113,8 @@ static void on_failed(void *arg, struct generation *g, const char *reason)
 
 struct scheduler_sink worker_calls_sink(struct worker_calls *calls)
 {
-	return (struct scheduler_sink){.arg = calls, .token = on_token, .done = on_done, .failed = on_failed};
+	return (struct scheduler_sink){
+		.arg = calls, .started = on_started, .token = on_token, .done = on_done, .failed = on_failed};
 }
 
 /* --- calls that came whole -------------------------------------------------------------------- */

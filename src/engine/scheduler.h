@@ -42,6 +42,8 @@ struct scheduler_token {
 /* Where events go. Called from within a step or its parts and scheduler_cancel; must not call back. */
 struct scheduler_sink {
 	void *arg;
+	/* It has left the queue for the first time; NULL: nobody asks. */
+	void (*started)(void *arg, struct generation *generation);
 	void (*token)(void *arg, struct generation *generation, const struct scheduler_token *token);
 	/* The generation is freed when this returns. `text`: the last of it. */
 	void (*done)(void *arg, struct generation *generation, const char *text, uint32_t n_text);

@@ -81,6 +81,8 @@ bool scheduler_begin(struct scheduler *s, struct generation *g)
 	if (g->begun)
 		return true;
 	g->begun = true;
+	if (s->setup.sink.started)
+		s->setup.sink.started(s->setup.sink.arg, g);
 	if (g->params.echo || g->params.prompt_ids)
 		for (uint32_t i = 0; i < (scored ? 1 : g->n_prompt); i++)
 			report_prompt(s, g, i, NULL);

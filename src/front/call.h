@@ -8,6 +8,7 @@
 
 #include "src/api/json.h"
 #include "src/call.h"
+#include "src/front/metrics_model.h"
 
 struct exchange;
 struct front_worker;
@@ -25,8 +26,10 @@ struct front_call {
 	struct front_worker *worker; /* borrows */
 	enum call_phase phase;
 	bool cancel_sent;
-	bool accepted; /* the worker has said so */
-	bool started;  /* its first token has come: the prompt no longer waits */
+	bool accepted;		/* the worker has said so */
+	bool started;		/* its first token has come: the prompt no longer waits */
+	uint32_t prompt_tokens; /* once accepted */
+	struct metrics_call times;
 	/* What the worker has said; a worker without an end must not fill our memory. */
 	uint64_t n_tokens, result_bytes;
 	struct call_begin begin;

@@ -26,7 +26,8 @@ static void end(struct exchange *exchange)
 static void observe_duration(struct exchange *exchange)
 {
 	if (exchange->route == ROUTE_CHAT || exchange->route == ROUTE_COMPLETIONS)
-		metrics_observe(&exchange->front->metrics.duration, clock_now_ns() - exchange->started_ns);
+		metrics_observe(&exchange->model->metrics.duration, METRICS_SECONDS,
+				clock_now_ns() - exchange->started_ns);
 }
 
 /* Ends the exchange with an error: an HTTP status while that can still be said, an event afterwards. After the event
@@ -108,7 +109,8 @@ void exchange_token(struct front_call *call, const struct record_token *token)
 	struct exchange *exchange = call->exchange;
 	if (!token->is_prompt && !exchange->first_token_seen) {
 		exchange->first_token_seen = true;
-		metrics_observe(&exchange->front->metrics.first_token, clock_now_ns() - exchange->started_ns);
+		metrics_observe(&exchange->model->metrics.first_token, METRICS_SECONDS,
+				clock_now_ns() - exchange->started_ns);
 	}
 	api_choice_token(&exchange->answer.choices[call->index], &exchange->answer.shape, token);
 	/* An echoed prompt goes out with the first token after it, as one event. */
@@ -301,6 +303,7 @@ int exchange_start(struct front *front, struct connection *connection, enum fron
 		return api_error_set(error, 500, NULL, NULL, "out of memory");
 	}
 	exchange->connection = connection;
+	exchange->model = model;
 	exchange->route = route;
 	exchange->started_ns = started_ns;
 	exchange->n_open = exchange->answer.n_choices;
@@ -309,6 +312,7 @@ int exchange_start(struct front *front, struct connection *connection, enum fron
 		struct front_call *call = exchange->calls[i];
 		/* Whether a worker is ready is its own word in shared memory: it may take it back at any moment. */
 		struct front_worker *worker = fleet_choose(&front->fleet, model, fleet_beginning(&front->fleet, call));
+		call->times.request_ns = started_ns;
 		worker_add_call(worker ? worker : ready, call);
 	}
 	return 0;

@@ -18,6 +18,7 @@ struct fleet_model;
 struct exchange {
 	struct front *front;	       /* borrows */
 	struct connection *connection; /* borrows; its answerer is this exchange */
+	struct fleet_model *model;     /* borrows from the fleet */
 	enum front_route route;
 	struct api_answer answer;
 	struct front_call **calls; /* [answer.n_choices] NULL once ended; owned list */

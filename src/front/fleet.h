@@ -24,6 +24,7 @@
 
 #include "src/config.h"
 #include "src/front/call.h"
+#include "src/front/metrics_model.h"
 #include "src/front/worker.h"
 #include "src/message.h"
 
@@ -32,7 +33,7 @@ struct fleet_model {
 	char name[128];
 	uint64_t created; /* Unix seconds */
 	uint32_t context_tokens;
-	uint64_t prompt_tokens, generated_tokens; /* of calls that ended */
+	struct metrics_model metrics;
 };
 
 struct fleet {

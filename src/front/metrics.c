@@ -2,11 +2,11 @@
 
 #include <string.h>
 
+#include "src/clock.h"
 #include "src/front.h"
-
-/* Upper bounds of the histograms' buckets in seconds: from a short answer of a small model to a long one of a large. */
-static const double bounds[METRICS_BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
-					       2.5,   5,    10,	   20,	 40,  80,   160, 320};
+#include "src/front/metrics_aliases.h"
+#include "src/front/metrics_figures.h"
+#include "src/front/metrics_text.h"
 
 /* Every status the front sends, so that a label can't grow without bound; 0 stands for any other. */
 static const int codes[METRICS_CODES] = {200, 400, 404, 405, 408, 413, 414, 417, 429, 431, 500, 501, 502, 503, 505, 0};
@@ -28,56 +28,9 @@ void metrics_request(struct front *front, enum front_route route, int status)
 	pulse_answer(front->pulse);
 }
 
-void metrics_observe(struct metrics_histogram *histogram, uint64_t ns)
-{
-	unsigned i = 0;
-	while (i < METRICS_BUCKETS && (double)ns > bounds[i] * 1e9)
-		i++;
-	histogram->bucket[i]++;
-	histogram->sum_ns += ns;
-}
-
-static void head(struct api_json *out, const char *name, const char *type, const char *help)
-{
-	api_json_format(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void single(struct api_json *out, const char *name, const char *type, const char *help, uint64_t value)
-{
-	head(out, name, type, help);
-	api_json_format(out, "%s %llu\n", name, (unsigned long long)value);
-}
-
-/* A label's value: backslash, quote and newline are escaped, as the format asks. */
-static void label_value(struct api_json *out, const char *text)
-{
-	for (; *text; text++) {
-		if (*text == '\n')
-			api_json_text(out, "\\n");
-		else if (*text == '\\' || *text == '"')
-			api_json_format(out, "\\%c", *text);
-		else
-			api_json_raw(out, text, 1);
-	}
-}
-
-static void write_histogram(struct api_json *out, const char *name, const char *help,
-			    const struct metrics_histogram *histogram)
-{
-	uint64_t n = 0;
-	head(out, name, "histogram", help);
-	for (int i = 0; i < METRICS_BUCKETS; i++) {
-		n += histogram->bucket[i];
-		api_json_format(out, "%s_bucket{le=\"%g\"} %llu\n", name, bounds[i], (unsigned long long)n);
-	}
-	n += histogram->bucket[METRICS_BUCKETS];
-	api_json_format(out, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum %.9f\n%s_count %llu\n", name, (unsigned long long)n,
-			name, (double)histogram->sum_ns / 1e9, name, (unsigned long long)n);
-}
-
 static void write_requests(const struct front_metrics *metrics, struct api_json *out)
 {
-	head(out, "weightd_requests_total", "counter", "Answered HTTP requests.");
+	metrics_text_family(out, "weightd_requests_total", "counter", "Answered HTTP requests.");
 	for (int route = 0; route < N_ROUTES; route++) {
 		for (int i = 0; i < METRICS_CODES; i++) {
 			if (!metrics->requests[route][i])
@@ -122,13 +75,13 @@ static const struct worker_metric {
 
 static void write_worker_metric(struct fleet *fleet, const struct worker_metric *metric, struct api_json *out)
 {
-	head(out, metric->name, metric->type, metric->help);
+	metrics_text_family(out, metric->name, metric->type, metric->help);
 	for (struct front_worker *w = fleet->workers; w; w = w->next) {
 		const char *counters = (const char *)channel_counters(&w->channel);
 		uint64_t value =
 			worker_count((const uint64_t *)(counters + metric->offset)); /* all of them are uint64_t */
 		api_json_format(out, "%s{worker=\"%u\",node=\"%u\",model=\"", metric->name, w->index, w->node);
-		label_value(out, w->model->name);
+		metrics_text_label(out, w->model->name);
 		api_json_format(out, "\"} %llu\n", (unsigned long long)value);
 	}
 }
@@ -136,12 +89,12 @@ static void write_worker_metric(struct fleet *fleet, const struct worker_metric 
 /* What the front knows of a worker, and the worker does not: prompts on their way to it. */
 static void write_waiting(const struct fleet *fleet, struct api_json *out)
 {
-	head(out, "weightd_waiting_prompt_bytes", "gauge",
-	     "Bytes of the worker's prompts that have shown no token yet.");
+	metrics_text_family(out, "weightd_waiting_prompt_bytes", "gauge",
+			    "Bytes of the worker's prompts that have shown no token yet.");
 	for (const struct front_worker *w = fleet->workers; w; w = w->next) {
 		api_json_format(out, "weightd_waiting_prompt_bytes{worker=\"%u\",node=\"%u\",model=\"", w->index,
 				w->node);
-		label_value(out, w->model->name);
+		metrics_text_label(out, w->model->name);
 		api_json_format(out, "\"} %llu\n", (unsigned long long)w->waiting_bytes);
 	}
 }
@@ -156,35 +109,24 @@ static void write_connections(const struct front *front, struct api_json *out)
 		    {"made_room", counts->made_room},
 		    {"slow_request", counts->slow_request},
 		    {"slow_reader", counts->slow_reader}};
-	single(out, "weightd_connections", "gauge", "Open client connections.", front->connections.n);
-	single(out, "weightd_connections_max", "gauge", "Client connections open at a time, at most.",
-	       front->order.max_connections);
-	single(out, "weightd_connections_total", "counter", "Client connections accepted.", counts->opened);
-	head(out, "weightd_connections_ended_total", "counter",
-	     "Connections the front ended for want of their clients.");
+	metrics_text_single(out, "weightd_connections", "gauge", "Open client connections.", front->connections.n);
+	metrics_text_single(out, "weightd_connections_max", "gauge", "Client connections open at a time, at most.",
+			    front->order.max_connections);
+	metrics_text_single(out, "weightd_connections_total", "counter", "Client connections accepted.",
+			    counts->opened);
+	metrics_text_family(out, "weightd_connections_ended_total", "counter",
+			    "Connections the front ended for want of their clients.");
 	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
 		api_json_format(out, "weightd_connections_ended_total{reason=\"%s\"} %llu\n", ends[i].reason,
 				(unsigned long long)ends[i].n);
-	single(out, "weightd_received_bytes_total", "counter", "Bytes received from clients.", counts->received_bytes);
-	single(out, "weightd_sent_bytes_total", "counter", "Bytes sent to clients.", counts->sent_bytes);
-}
-
-static void write_model_tokens(const struct fleet *fleet, const char *name, const char *help, size_t offset,
-			       struct api_json *out)
-{
-	head(out, name, "counter", help);
-	for (uint32_t i = 0; i < fleet->n_models; i++) {
-		uint64_t value;
-		memcpy(&value, (const char *)&fleet->model[i] + offset, sizeof value);
-		api_json_format(out, "%s{model=\"", name);
-		label_value(out, fleet->model[i].name);
-		api_json_format(out, "\"} %llu\n", (unsigned long long)value);
-	}
+	metrics_text_single(out, "weightd_received_bytes_total", "counter", "Bytes received from clients.",
+			    counts->received_bytes);
+	metrics_text_single(out, "weightd_sent_bytes_total", "counter", "Bytes sent to clients.", counts->sent_bytes);
 }
 
 static void write_weights(const struct message_state *state, struct api_json *out)
 {
-	head(out, "weightd_weight_bytes", "gauge", "Bytes of shared weights on the node.");
+	metrics_text_family(out, "weightd_weight_bytes", "gauge", "Bytes of shared weights on the node.");
 	for (uint32_t i = 0; i < state->n_nodes; i++)
 		api_json_format(out, "weightd_weight_bytes{node=\"%u\"} %llu\n", state->node[i],
 				(unsigned long long)state->weight_bytes[i]);
@@ -193,30 +135,30 @@ static void write_weights(const struct message_state *state, struct api_json *ou
 void metrics_write(struct front *front, struct api_json *out)
 {
 	const struct front_metrics *metrics = &front->metrics;
+	metrics_text_family(out, "weightd_build_info", "gauge", "1; the labels say what is running.");
+	api_json_format(out, "weightd_build_info{version=\"%s\",io=\"%s\"} 1\n", PACKAGE_VERSION,
+			loop_backend(front->loop) == IO_URING ? "uring" : "epoll");
 	write_requests(metrics, out);
-	single(out, "weightd_stream_errors_total", "counter", "Streams that ended with an error event.",
-	       metrics->stream_errors);
-	single(out, "weightd_clients_gone_total", "counter", "Clients that left before their answer ended.",
-	       metrics->clients_gone);
+	metrics_text_single(out, "weightd_stream_errors_total", "counter", "Streams that ended with an error event.",
+			    metrics->stream_errors);
+	metrics_text_single(out, "weightd_clients_gone_total", "counter",
+			    "Clients that left before their answer ended.", metrics->clients_gone);
 	write_connections(front, out);
-	single(out, "weightd_calls_in_flight", "gauge", "Calls given to workers and not ended; max_queue bounds them.",
-	       front->calls.n);
-	single(out, "weightd_calls_max", "gauge", "Calls in flight at a time, at most (max_queue).",
-	       front->order.max_queue);
-	single(out, "weightd_queue_full_total", "counter", "Requests refused with 429 because max_queue was reached.",
-	       metrics->queue_full);
+	metrics_text_single(out, "weightd_calls_in_flight", "gauge",
+			    "Calls given to workers and not ended; max_queue bounds them.", front->calls.n);
+	metrics_text_single(out, "weightd_calls_max", "gauge", "Calls in flight at a time, at most (max_queue).",
+			    front->order.max_queue);
+	metrics_text_single(out, "weightd_queue_full_total", "counter",
+			    "Requests refused with 429 because max_queue was reached.", metrics->queue_full);
 	write_waiting(&front->fleet, out);
-	write_histogram(out, "weightd_time_to_first_token_seconds",
-			"From a whole request to the first token of its answer.", &metrics->first_token);
-	write_histogram(out, "weightd_request_duration_seconds",
-			"From a whole request for an answer of tokens to its end.", &metrics->duration);
-	write_model_tokens(&front->fleet, "weightd_prompt_tokens_total", "Prompt tokens of calls that ended.",
-			   offsetof(struct fleet_model, prompt_tokens), out);
-	write_model_tokens(&front->fleet, "weightd_generated_tokens_total", "Generated tokens of calls that ended.",
-			   offsetof(struct fleet_model, generated_tokens), out);
+	metrics_model_write(&front->fleet, out);
 	for (size_t i = 0; i < sizeof worker_metrics / sizeof *worker_metrics; i++)
 		write_worker_metric(&front->fleet, &worker_metrics[i], out);
 	write_weights(&front->state, out);
-	single(out, "weightd_worker_restarts_total", "counter", "Workers replaced since the daemon started.",
-	       front->state.worker_restarts);
+	metrics_text_single(out, "weightd_worker_restarts_total", "counter",
+			    "Workers replaced since the daemon started.", front->state.worker_restarts);
+	if (front->has_figures)
+		metrics_figures_write(&front->figures, clock_now_ns(), out);
+	if (front->order.metrics_aliases)
+		metrics_aliases_write(&front->fleet, out);
 }

@@ -22,25 +22,16 @@ enum front_route {
 	N_ROUTES
 };
 
-enum { METRICS_BUCKETS = 16, METRICS_CODES = 24 };
-
-struct metrics_histogram {
-	uint64_t bucket[METRICS_BUCKETS + 1]; /* the last: everything above */
-	uint64_t sum_ns;
-};
+enum { METRICS_CODES = 24 };
 
 struct front_metrics {
 	uint64_t requests[N_ROUTES][METRICS_CODES];
 	uint64_t stream_errors; /* answers that ended with an error event, after a 200 */
 	uint64_t clients_gone;	/* before their answer ended */
 	uint64_t queue_full;	/* requests refused because max_queue was reached */
-	struct metrics_histogram first_token, duration;
 };
 
 void metrics_request(struct front *front, enum front_route route, int status);
-void metrics_observe(struct metrics_histogram *histogram, uint64_t ns);
-
-#define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 void metrics_write(struct front *front, struct api_json *out);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "src/clock.h"
 #include "src/front.h"
+#include "src/front/metrics_text.h"
 #include "src/front/reply.h"
 
 static void write_model(const struct fleet_model *model, struct api_json *out)
@@ -119,9 +120,26 @@ void status_health(struct front *front, struct connection *connection, enum fron
 	reply(front, connection, route, worst == HEALTH_OK ? 200 : 503, NULL, out);
 }
 
+/* One sample for each word, so that a query finds those that are not ok without knowing the words. */
+static void write_health(struct front *front, struct api_json *out)
+{
+	const struct message_state *state = &front->state;
+	uint64_t now = clock_now_ns();
+	metrics_text_family(out, "weightd_model_health", "gauge", "1: how the model stands, as in /health.");
+	for (uint32_t i = 0; i < state->n_models; i++) {
+		enum health is = model_health(front, &state->model[i], now);
+		for (enum health health = HEALTH_OK; health <= HEALTH_FAILED; health++) {
+			api_json_text(out, "weightd_model_health{model=\"");
+			metrics_text_label(out, state->model[i].name);
+			api_json_format(out, "\",health=\"%s\"} %d\n", health_name[health], is == health);
+		}
+	}
+}
+
 void status_metrics(struct front *front, struct connection *connection, enum front_route route)
 {
 	struct api_json *out = fresh(front);
+	write_health(front, out);
 	metrics_write(front, out);
 	reply(front, connection, route, 200, METRICS_TYPE, out);
 }

@@ -45,6 +45,14 @@ static void unlink_call(struct front_worker *worker, struct front_call *call)
 	worker->n_calls--;
 }
 
+/* Counts its end, of a call for tokens. */
+static void count_end(struct front_worker *worker, struct front_call *call, enum metrics_end end,
+		      uint32_t generated_tokens)
+{
+	if (call_generates(call))
+		metrics_call_ended(&worker->model->metrics, &call->times, end, call->prompt_tokens, generated_tokens);
+}
+
 /* The call is over for the worker, too. */
 static void forget_call(struct front_worker *worker, struct front_call *call)
 {
@@ -139,13 +147,22 @@ void worker_add_call(struct front_worker *worker, struct front_call *call)
 void worker_cancel_call(struct front_worker *worker, struct front_call *call)
 {
 	call->exchange = NULL;
-	if (call->phase == PHASE_QUEUED)
+	if (call->phase == PHASE_QUEUED) {
+		count_end(worker, call, METRICS_END_ABORT, 0);
 		forget_call(worker, call);
-	else
+	} else {
 		retry_after(worker, 0);
+	}
 }
 
 /* --- records in ------------------------------------------------------------------------------- */
+
+static enum metrics_end end_of(enum finish_reason finish)
+{
+	return finish == FINISH_STOP	 ? METRICS_END_STOP
+	       : finish == FINISH_LENGTH ? METRICS_END_LENGTH
+					 : METRICS_END_ABORT;
+}
 
 static int read_done(struct front_worker *worker, struct front_call *call, const void *payload, size_t n_bytes)
 {
@@ -153,8 +170,8 @@ static int read_done(struct front_worker *worker, struct front_call *call, const
 	int rc = record_read_done(payload, n_bytes, &done);
 	if (rc)
 		return rc;
-	worker->model->prompt_tokens += call_generates(call) ? done.prompt_tokens : 0;
-	worker->model->generated_tokens += done.generated_tokens;
+	call->prompt_tokens = done.prompt_tokens;
+	count_end(worker, call, end_of(done.finish), done.generated_tokens);
 	if (call->exchange)
 		exchange_done(call, &done);
 	forget_call(worker, call);
@@ -169,6 +186,7 @@ static int read_failed(struct front_worker *worker, struct front_call *call, con
 		return rc;
 	struct api_error error;
 	api_error_set(&error, failed.status, failed.code, failed.param, "%.*s", (int)failed.text_bytes, failed.text);
+	count_end(worker, call, METRICS_END_ERROR, 0);
 	if (call->exchange)
 		exchange_failed(call, &error);
 	forget_call(worker, call);
@@ -184,8 +202,10 @@ static int read_token(struct front_worker *worker, struct front_call *call, cons
 	uint64_t most = (uint64_t)worker->model->context_tokens + 1; /* the last one need not have a place in it */
 	if (++call->n_tokens > most)
 		return -EPROTO;
-	if (!token.is_prompt)
+	if (!token.is_prompt) {
 		start_call(worker, call);
+		metrics_call_token(&worker->model->metrics, &call->times, call->prompt_tokens, clock_now_ns());
+	}
 	if (call->exchange)
 		exchange_token(call, &token);
 	return 0;
@@ -196,9 +216,19 @@ static int read_accepted(struct front_call *call, const void *payload, size_t n_
 	struct call_accepted accepted;
 	int rc = call_generates(call) && !call->accepted ? record_read_accepted(payload, n_bytes, &accepted) : -EPROTO;
 	call->accepted = true;
+	if (!rc)
+		call->prompt_tokens = accepted.prompt_tokens;
 	if (!rc && call->exchange)
 		exchange_accepted(call, &accepted);
 	return rc;
+}
+
+static int read_started(struct front_worker *worker, struct front_call *call, size_t n_bytes)
+{
+	if (n_bytes || !call->accepted || call->times.computing_ns || call->n_tokens)
+		return -EPROTO;
+	metrics_call_computing(&worker->model->metrics, &call->times, clock_now_ns());
+	return 0;
 }
 
 static int read_result(struct front_call *call, const void *payload, size_t n_bytes)
@@ -220,6 +250,8 @@ static int handle(struct front_worker *worker, uint32_t type, uint64_t id, const
 	switch (type) {
 	case CALL_ACCEPTED:
 		return read_accepted(call, payload, n_bytes);
+	case CALL_STARTED:
+		return read_started(worker, call, n_bytes);
 	case CALL_TOKEN:
 		return read_token(worker, call, payload, n_bytes);
 	case CALL_RESULT:
@@ -341,6 +373,7 @@ void worker_close(struct front_worker *worker, const char *reason)
 	api_error_set(&error, 502, "worker_died", NULL, "%s", reason);
 	while (worker->first) {
 		struct front_call *call = worker->first;
+		count_end(worker, call, METRICS_END_ERROR, 0);
 		if (call->exchange)
 			exchange_failed(call, &error); /* cancels its other calls, here or elsewhere */
 		forget_call(worker, call);

@@ -137,7 +137,7 @@ static void make_engine(struct bench *b)
 		.forward = b->forward,
 		.kv = &b->kv,
 		.team = b->team,
-		.sink = {b, on_token, on_done, on_failed},
+		.sink = {.arg = b, .token = on_token, .done = on_done, .failed = on_failed},
 		.prefill_chunk = b->chunk,
 		.max_running = DECODE_ROWS_MAX,
 		.context_tokens = context,

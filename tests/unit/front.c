@@ -46,7 +46,7 @@ START_TEST(a_completion_goes_to_the_worker_and_comes_back)
 	rig_metric(&rig, "weightd_requests_total{path=\"/v1/completions\",code=\"400\"} 1\n");
 	rig_metric(&rig, "weightd_prompt_tokens_total{model=\"small\"} 3\n");
 	rig_metric(&rig, "weightd_generated_tokens_total{model=\"small\"} 2\n");
-	rig_metric(&rig, "weightd_time_to_first_token_seconds_count 1\n");
+	rig_metric(&rig, "weightd_time_to_first_token_seconds_count{model=\"small\"} 1\n");
 	rig_metric(&rig, "weightd_calls_in_flight 0\n");
 	rig_metric(&rig, "weightd_weight_bytes{node=\"0\"} 4096\n");
 	rig_stop(&rig);

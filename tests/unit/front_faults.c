@@ -196,6 +196,16 @@ static void write_accepted_twice(uint64_t call)
 	rig_accept(&rig, 0, call);
 	rig_accept(&rig, 0, call);
 }
+static void write_started_twice(uint64_t call)
+{
+	rig_accept(&rig, 0, call);
+	rig_write(&rig, 0, CALL_STARTED, call, NULL, 0, NULL, 0);
+	rig_write(&rig, 0, CALL_STARTED, call, NULL, 0, NULL, 0);
+}
+static void write_started_before_accepted(uint64_t call)
+{
+	rig_write(&rig, 0, CALL_STARTED, call, NULL, 0, NULL, 0);
+}
 static void write_more_tokens_than_the_context(uint64_t call)
 {
 	for (int i = 0; i < RIG_CONTEXT + 2; i++)
@@ -212,6 +222,8 @@ static void (*const misdeeds[])(uint64_t call) = {
 	write_after_done,
 	write_over_the_ring,
 	write_accepted_twice,
+	write_started_twice,
+	write_started_before_accepted,
 	write_more_tokens_than_the_context,
 };
 enum { N_MISDEEDS = sizeof misdeeds / sizeof *misdeeds };

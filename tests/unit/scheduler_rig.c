@@ -54,7 +54,7 @@ struct tiny_setup rig_setup(struct room *room)
 		.max_running = 32,
 		.kv_pages = 600,
 		.context_tokens = 512,
-		.sink = {room, on_token, on_done, on_failed},
+		.sink = {.arg = room, .token = on_token, .done = on_done, .failed = on_failed},
 	};
 }
 

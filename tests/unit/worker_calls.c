@@ -72,6 +72,7 @@ static void send_call(struct rig *r, uint64_t id, const struct call_begin *begin
 struct heard {
 	char text[4096];
 	uint32_t n_text, n_tokens, n_prompt, status, finish, ended;
+	bool accepted, started;
 };
 
 static void listen_once(struct rig *r, struct heard heard[], uint64_t n_calls)
@@ -108,8 +109,12 @@ static void listen_once(struct rig *r, struct heard heard[], uint64_t n_calls)
 		} else if (record.type == CALL_RESULT) {
 			memcpy(h->text + h->n_text, bytes, record.n_bytes);
 			h->n_text += record.n_bytes;
+		} else if (record.type == CALL_STARTED) {
+			ck_assert_msg(h->accepted && !h->started && !h->n_tokens, "a call starts once, and first");
+			h->started = true;
 		} else {
 			ck_assert_uint_eq(record.type, CALL_ACCEPTED);
+			h->accepted = true;
 		}
 		channel_next(&r->front);
 	}
