@@ -365,3 +365,10 @@ def test_ambiguous_grammars_and_empty_loops_are_followed(accepts):
     assert got["verdicts"] == [2, 0]
     got = accepts("gbnf", 'root ::= "a" root | "b"', ["a" * 50000 + "b"])
     assert got["verdicts"] == [2]
+
+
+def test_what_the_automaton_forgets_changes_nothing(accepts):
+    """States of so long a string fill its memory several times."""
+    schema = json.dumps({"type": "array", "items": {"type": "string", "maxLength": 30000}})
+    text = '["' + "x" * 30000 + '"]'
+    assert accepts("schema", schema, [text, text[:-2], text.replace("x", "xx", 1)])["verdicts"] == [2, 1, 0]
