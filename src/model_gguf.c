@@ -56,6 +56,22 @@ static int pack_kind_of(uint32_t type)
 		return PACK_Q4_1;
 	case GGUF_TENSOR_Q8_0:
 		return PACK_Q8_0;
+	case GGUF_TENSOR_Q5_0:
+		return PACK_Q5_0;
+	case GGUF_TENSOR_Q5_1:
+		return PACK_Q5_1;
+	case GGUF_TENSOR_Q2_K:
+		return PACK_Q2_K;
+	case GGUF_TENSOR_Q3_K:
+		return PACK_Q3_K;
+	case GGUF_TENSOR_Q4_K:
+		return PACK_Q4_K;
+	case GGUF_TENSOR_Q5_K:
+		return PACK_Q5_K;
+	case GGUF_TENSOR_Q6_K:
+		return PACK_Q6_K;
+	case GGUF_TENSOR_IQ4_NL:
+		return PACK_IQ4_NL;
 	}
 	return -1;
 }

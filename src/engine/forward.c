@@ -56,6 +56,7 @@ static void lay_out_pass(struct forward *f, struct pass *p)
 		p->act.f32 = lane_place(l, rows, f->max_cols * sizeof(float));
 		p->act.bf16 = lane_place(l, rows, f->max_cols * sizeof(uint16_t));
 		p->act.group_sum = lane_place(l, rows, f->max_cols / PACK_GROUP * sizeof(float));
+		p->act.half_sum = lane_place(l, rows, f->max_cols / (PACK_GROUP / 2) * sizeof(float));
 	}
 	p->thread_scratch = lane_place_fixed(l, team_n_threads(f->setup.team) * p->thread_bytes);
 }

@@ -27,6 +27,7 @@ struct operand step_stage(struct forward *f, unsigned thread, const float *x, ui
 			.f32 = f->pass->act.f32 + from,
 			.bf16 = f->pass->act.bf16 + from,
 			.group_sum = f->pass->act.group_sum + from / PACK_GROUP,
+			.half_sum = f->pass->act.half_sum + from / (PACK_GROUP / 2),
 			.n_rows = end - begin,
 			.cols = cols,
 		};

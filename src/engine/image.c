@@ -29,7 +29,7 @@ static uint64_t packed_bytes(const struct image_tensor *tensor)
 		return tensor->vector == 1 && tensor->kind == PACK_F32 && tensor->rows == 1
 			       ? sizeof(float) * (uint64_t)tensor->cols
 			       : 0;
-	if (tensor->kind >= PACK_N_KINDS || tensor->cols % PACK_GROUP)
+	if (tensor->kind >= PACK_N_KINDS || tensor->cols % pack_block_cols(tensor->kind))
 		return 0;
 	return pack_matrix_bytes(tensor->kind, tensor->rows, tensor->cols);
 }

@@ -34,9 +34,20 @@ enum gguf_tensor_type {
 	GGUF_TENSOR_F16 = 1,
 	GGUF_TENSOR_Q4_0 = 2,
 	GGUF_TENSOR_Q4_1 = 3,
+	GGUF_TENSOR_Q5_0 = 6,
+	GGUF_TENSOR_Q5_1 = 7,
 	GGUF_TENSOR_Q8_0 = 8,
+	GGUF_TENSOR_Q2_K = 10,
+	GGUF_TENSOR_Q3_K = 11,
+	GGUF_TENSOR_Q4_K = 12,
+	GGUF_TENSOR_Q5_K = 13,
+	GGUF_TENSOR_Q6_K = 14,
+	GGUF_TENSOR_IQ4_NL = 20,
 	GGUF_TENSOR_BF16 = 30
 };
+
+/* Those whose data this program reads, for messages. */
+#define GGUF_TENSOR_TYPES_READ "F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0, IQ4_NL, Q6_K, Q5_K, Q4_K, Q3_K and Q2_K"
 
 enum {
 	GGUF_MAX_DIMS = 4,

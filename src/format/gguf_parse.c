@@ -303,12 +303,10 @@ static int read_tensor_type(struct cursor *c, struct gguf_tensor *tensor, uint64
 	if (!type)
 		return fail(c, at, -EINVAL, "type", "%" PRIu32 " is no tensor type", tensor->type);
 	if (!type->block_elements)
-		return fail(c, at, -ENOTSUP, "type", "%s is not supported (F32, F16, BF16, Q8_0, Q4_0 and Q4_1 are)",
-			    type->name);
+		return fail(c, at, -ENOTSUP, "type", "%s is not supported (" GGUF_TENSOR_TYPES_READ " are)", type->name);
 	if (tensor->dim[0] % type->block_elements)
 		return fail(c, at, -EINVAL, "type", "rows of %" PRIu64 " elements aren't whole blocks of %s",
 			    tensor->dim[0], type->name);
-	/* A block has at least one element, so the quotient bounds the product below by elements * 34 / 32 at worst. */
 	uint64_t blocks = elements / type->block_elements;
 	if (__builtin_mul_overflow(blocks, (uint64_t)type->block_bytes, &tensor->bytes) ||
 	    tensor->bytes > c->file_bytes)

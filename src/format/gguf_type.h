@@ -7,8 +7,8 @@
 
 struct gguf_type {
 	const char *name;
-	uint8_t block_elements; /* 0: known by name only, this program doesn't read it */
-	uint8_t block_bytes;
+	uint16_t block_elements; /* 0: known by name only, this program doesn't read it */
+	uint16_t block_bytes;
 };
 
 /* NULL for a number that is no tensor type. */

@@ -3,12 +3,12 @@
  * A register holds 16 rows x 2 columns of codes as bfloat16; both columns of one activation row are broadcast from
  * memory.
  *
- *   group    codes of pairs 0, 2, 4 ...  -> sum 0    vdpbf16ps, 8 in a chain
+ *   span     codes of pairs 0, 2, 4 ...  -> sum 0    vdpbf16ps, 8 in a chain; 4 where a scale is for 16 columns
  *            codes of pairs 1, 3, 5 ...  -> sum 1
  *            total += scale * (sum 0 + sum 1)        one FMA
- *            total += minimum * (sum of x)           q4_1 only; the sum over x was made by prepare
+ *            total += minimum * (sum of x)           kinds with a minimum only; prepare made the sum over x
  *
- * The chains of a group start at zero, so those of neighbouring groups overlap in the pipeline; only `total` is
+ * The chains of a span start at zero, so those of neighbouring spans overlap in the pipeline; only `total` is
  * carried. Up to eight activation rows share the expanded codes. Every row's arithmetic is the same in each width, so
  * how many rows run together changes no bit. Two sums, not four: eight rows then need 16 + 8 registers of 32 and
  * nothing spills. */
@@ -32,19 +32,23 @@ void prepare_avx512(struct activations *a, const float *x, enum numerics numeric
 		_mm256_store_si256((__m256i *)(a->bf16 + i + 16), high);
 		_mm512_store_ps(a->f32 + i, low_f32);
 		_mm512_store_ps(a->f32 + i + 16, high_f32);
+		a->half_sum[i / 16] = _mm512_reduce_add_ps(low_f32);
+		a->half_sum[i / 16 + 1] = _mm512_reduce_add_ps(high_f32);
 		a->group_sum[i / PACK_GROUP] = _mm512_reduce_add_ps(_mm512_add_ps(low_f32, high_f32));
 	}
 }
 
 /* One block row times `n_rows` (a constant, at most WIDEST) activation rows from `first` on. */
-ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, const uint8_t *group, const struct activations *x,
-			    uint32_t first, float *y, size_t y_stride, __mmask16 lanes)
+ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, const uint8_t *block_row,
+			    const struct code_table_avx512 *table, const struct activations *x, uint32_t first,
+			    float *y, size_t y_stride, __mmask16 lanes)
 {
+	const struct layout l = layout_of(kind);
+	const int n_spans = l.span ? PACK_GROUP / l.span : 1, span_pairs = GROUP_PAIRS / n_spans;
 	const uint32_t n_groups = x->cols / PACK_GROUP;
-	const size_t group_bytes = pack_group_bytes(kind);
+	const size_t sum_stride = n_groups * (size_t)n_spans;
 	const uint16_t *bf16[WIDEST]; /* each row's, at the current group */
-	const float *group_sum = x->group_sum + (size_t)first * n_groups;
-	const __m512i table = nibble_table_avx512(kind == PACK_Q4_0 ? -8 : 0);
+	const float *span_sum = (n_spans == 2 ? x->half_sum : x->group_sum) + first * sum_stride;
 	__m512 total[WIDEST];
 
 	UNROLL
@@ -52,36 +56,44 @@ ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, const uint8_t *grou
 		bf16[r] = x->bf16 + (size_t)(first + (uint32_t)r) * x->cols;
 		total[r] = _mm512_setzero_ps();
 	}
-	for (uint32_t g = 0; g < n_groups; g++, group += group_bytes) {
-		__m512 sum[2][WIDEST];
-
+	for (uint32_t g = 0; g < n_groups; g++) {
+		const struct group group = layout_group(kind, block_row, g);
 		UNROLL
-		for (int pair = 0; pair < GROUP_PAIRS; pair++) {
-			__m512bh codes = (__m512bh)group_pair_avx512(kind, group, pair, table);
+		for (int span = 0; span < n_spans; span++, span_sum++) {
+			__m512 sum[2][WIDEST];
+
+			UNROLL
+			for (int pair = 0; pair < span_pairs; pair++) {
+				const int at = span * span_pairs + pair; /* in the group */
+				__m512bh codes = (__m512bh)group_pair_avx512(kind, group.codes, at, table);
+				UNROLL
+				for (int r = 0; r < n_rows; r++) {
+					__m512 into = pair < 2 ? _mm512_setzero_ps() : sum[pair % 2][r];
+					int32_t bits;
+
+					__builtin_memcpy(&bits, bf16[r] + 2 * at, sizeof bits);
+					sum[pair % 2][r] =
+						_mm512_dpbf16_ps(into, codes, (__m512bh)_mm512_set1_epi32(bits));
+				}
+			}
 			UNROLL
 			for (int r = 0; r < n_rows; r++) {
-				__m512 *into = &sum[pair % 2][r];
-				__m512i both;
-				int32_t bits;
+				__m512 both = _mm512_add_ps(sum[0][r], sum[1][r]);
 
-				__builtin_memcpy(&bits, bf16[r] + 2 * pair, sizeof bits);
-				both = _mm512_set1_epi32(bits);
-				*into = _mm512_dpbf16_ps(pair < 2 ? _mm512_setzero_ps() : *into, codes, (__m512bh)both);
+				if (l.span)
+					total[r] = _mm512_fmadd_ps(
+						both, group_scale_avx512(kind, &group, (uint32_t)span), total[r]);
+				else
+					total[r] = _mm512_add_ps(both, total[r]);
+				if (l.minimum)
+					total[r] = _mm512_fmadd_ps(_mm512_set1_ps(span_sum[(size_t)r * sum_stride]),
+								   group_minimum_avx512(kind, &group, (uint32_t)span),
+								   total[r]);
 			}
 		}
 		UNROLL
-		for (int r = 0; r < n_rows; r++) {
-			__m512 both = _mm512_add_ps(sum[0][r], sum[1][r]);
-
+		for (int r = 0; r < n_rows; r++)
 			bf16[r] += PACK_GROUP;
-			if (unpack_has_scale(kind))
-				total[r] = _mm512_fmadd_ps(both, group_scale_avx512(kind, group), total[r]);
-			else
-				total[r] = _mm512_add_ps(both, total[r]);
-			if (kind == PACK_Q4_1)
-				total[r] = _mm512_fmadd_ps(_mm512_set1_ps(group_sum[(size_t)r * n_groups + g]),
-							   group_minimum_avx512(group), total[r]);
-		}
 	}
 	UNROLL
 	for (int r = 0; r < n_rows; r++)
@@ -91,28 +103,30 @@ ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, const uint8_t *grou
 ALWAYS_INLINE void product(enum pack_kind kind, const struct matrix *w, uint32_t begin, uint32_t end,
 			   const struct activations *x, float *y, size_t y_stride)
 {
-	const size_t block_row_bytes = x->cols / PACK_GROUP * pack_group_bytes(kind);
+	const size_t block_row_bytes = layout_block_row_bytes(kind, x->cols);
+	struct code_table_avx512 table;
 
+	code_table_init_avx512(&table, kind);
 	for (uint32_t block = begin; block < end; block++) {
-		const uint8_t *group = (const uint8_t *)w->data + block * block_row_bytes;
+		const uint8_t *block_row = (const uint8_t *)w->data + block * block_row_bytes;
 		__mmask16 lanes = lanes_avx512(w->rows - block * PACK_ROWS);
 		float *out = y + block * PACK_ROWS;
 		uint32_t first = 0, left = x->n_rows;
 
 		for (; left >= 8; left -= 8, first += 8)
-			multiply(kind, 8, group, x, first, out, y_stride, lanes);
+			multiply(kind, 8, block_row, &table, x, first, out, y_stride, lanes);
 		if (left >= 4) {
-			multiply(kind, 4, group, x, first, out, y_stride, lanes);
+			multiply(kind, 4, block_row, &table, x, first, out, y_stride, lanes);
 			left -= 4;
 			first += 4;
 		}
 		if (left >= 2) {
-			multiply(kind, 2, group, x, first, out, y_stride, lanes);
+			multiply(kind, 2, block_row, &table, x, first, out, y_stride, lanes);
 			left -= 2;
 			first += 2;
 		}
 		if (left >= 1)
-			multiply(kind, 1, group, x, first, out, y_stride, lanes);
+			multiply(kind, 1, block_row, &table, x, first, out, y_stride, lanes);
 	}
 }
 
@@ -121,24 +135,12 @@ void decode_product_avx512(const struct matrix *w, uint32_t begin, uint32_t end,
 {
 	(void)numerics; /* this level serves BF16 only */
 	switch (w->kind) {
-	case PACK_F32:
-		product(PACK_F32, w, begin, end, x, y, y_stride);
+#define CASE(kind)                                            \
+	case kind:                                            \
+		product(kind, w, begin, end, x, y, y_stride); \
 		break;
-	case PACK_F16:
-		product(PACK_F16, w, begin, end, x, y, y_stride);
-		break;
-	case PACK_BF16:
-		product(PACK_BF16, w, begin, end, x, y, y_stride);
-		break;
-	case PACK_Q8_0:
-		product(PACK_Q8_0, w, begin, end, x, y, y_stride);
-		break;
-	case PACK_Q4_0:
-		product(PACK_Q4_0, w, begin, end, x, y, y_stride);
-		break;
-	case PACK_Q4_1:
-		product(PACK_Q4_1, w, begin, end, x, y, y_stride);
-		break;
+		PACK_EACH_KIND(CASE)
+#undef CASE
 	case PACK_N_KINDS:
 		break;
 	}

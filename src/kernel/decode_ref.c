@@ -1,11 +1,19 @@
-/* Decode products, level ref: the definition. A group of 32 columns is summed with its codes, the sum is scaled once,
- * and a row's groups are added from left to right:
+/* Decode products, level ref: the definition. A span (the columns that share a scale: a group of 32, or half of it) is
+ * summed with its codes, the sum is scaled once, and a row's spans are added from left to right:
  *
- *   y[i] = sum_g ( scale[i][g] * sum_k code[i][g][k] * x[g][k]  +  minimum[i][g] * sum_k x[g][k] )
+ *   y[i] = sum_s ( scale[i][s] * sum_k code[i][s][k] * x[s][k]  +  minimum[i][s] * sum_k x[s][k] )
  *
  * With BF16 numerics x is rounded by prepare, and codes are rounded where they are not small integers already. */
 #include "src/kernel/levels.h"
 #include "src/kernel/unpack.h"
+
+static float sum_of(const float *values, size_t n)
+{
+	float sum = 0.0f;
+	for (size_t k = 0; k < n; k++)
+		sum += values[k];
+	return sum;
+}
 
 void prepare_ref(struct activations *a, const float *x, enum numerics numerics)
 {
@@ -19,10 +27,10 @@ void prepare_ref(struct activations *a, const float *x, enum numerics numerics)
 		}
 	}
 	for (size_t group = 0; group < n / PACK_GROUP; group++) {
-		float sum = 0.0f;
-		for (size_t k = 0; k < PACK_GROUP; k++)
-			sum += a->f32[group * PACK_GROUP + k];
-		a->group_sum[group] = sum;
+		const float *values = a->f32 + group * PACK_GROUP;
+		a->half_sum[2 * group] = sum_of(values, PACK_GROUP / 2);
+		a->half_sum[2 * group + 1] = sum_of(values + PACK_GROUP / 2, PACK_GROUP / 2);
+		a->group_sum[group] = sum_of(values, PACK_GROUP);
 	}
 }
 
@@ -30,23 +38,30 @@ void prepare_ref(struct activations *a, const float *x, enum numerics numerics)
 static float dot(const struct matrix *w, const uint8_t *block_row, uint32_t row, const struct activations *x,
 		 uint32_t r, enum numerics numerics)
 {
+	const struct layout l = layout_of(w->kind);
 	const float *values = x->f32 + (size_t)r * x->cols;
-	const float *group_sum = x->group_sum + (size_t)r * (x->cols / PACK_GROUP);
-	size_t group_bytes = pack_group_bytes(w->kind);
+	const float *span_sum =
+		(l.span == 16 ? x->half_sum : x->group_sum) + (size_t)r * (x->cols / (l.span == 16 ? 16 : 32));
 	float total = 0.0f;
 
 	for (uint32_t g = 0; g < w->cols / PACK_GROUP; g++) {
 		struct unpacked weights;
-		float sum = 0.0f;
 
-		unpack_row(w->kind, block_row + g * group_bytes, row, &weights);
-		for (uint32_t k = 0; k < PACK_GROUP; k++) {
-			float code = numerics == NUMERICS_BF16 ? f32_round_bf16(weights.code[k]) : weights.code[k];
-			sum += code * values[g * PACK_GROUP + k];
+		unpack_row(w->kind, block_row, g, row, &weights);
+		for (uint32_t begin = 0; begin < PACK_GROUP; begin += weights.span) {
+			float sum = 0.0f;
+
+			for (uint32_t k = begin; k < begin + weights.span; k++) {
+				float code = weights.code[k];
+				if (numerics == NUMERICS_BF16)
+					code = f32_round_bf16(code);
+				sum += code * values[g * PACK_GROUP + k];
+			}
+			total += weights.scale[begin / weights.span] * sum;
+			if (l.minimum)
+				total += weights.minimum[begin / weights.span] *
+					 span_sum[(g * PACK_GROUP + begin) / weights.span];
 		}
-		total += weights.scale * sum;
-		if (w->kind == PACK_Q4_1)
-			total += weights.minimum * group_sum[g];
 	}
 	return total;
 }

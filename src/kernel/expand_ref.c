@@ -1,11 +1,17 @@
 /* Expansion of packed weights to plain numbers, level ref: the definition. weight = scale * code + minimum in float32
- * (rounded once: the product of an 11-bit scale and a small code is exact), then to bfloat16 for a BF16 panel. */
+ * (rounded once: the product of a scale, of 18 bits at most, and a small code is exact), then to bfloat16 for a BF16
+ * panel. */
 #include "src/kernel/levels.h"
 #include "src/kernel/unpack.h"
 
+static float value_of(const struct unpacked *weights, uint32_t k)
+{
+	uint32_t span = k / weights->span;
+	return weights->scale[span] * weights->code[k] + weights->minimum[span];
+}
+
 void expand_slab_ref(const struct matrix *w, const struct slab *slab, void *panel, enum numerics numerics)
 {
-	size_t group_bytes = pack_group_bytes(w->kind);
 	uint32_t n_columns = PACK_ROWS * (slab->block_end - slab->block_begin); /* of the panel; rows of the matrix */
 	uint16_t *pairs = panel;						/* BF16: [k / 2][n][2] */
 	float *values = panel;							/* F32: [k][n] */
@@ -17,9 +23,9 @@ void expand_slab_ref(const struct matrix *w, const struct slab *slab, void *pane
 			size_t k = (size_t)(g - slab->group_begin) * PACK_GROUP;
 			struct unpacked weights;
 
-			unpack_row(w->kind, block_row + g * group_bytes, column % PACK_ROWS, &weights);
+			unpack_row(w->kind, block_row, g, column % PACK_ROWS, &weights);
 			for (uint32_t i = 0; i < PACK_GROUP; i++, k++) {
-				float value = weights.scale * weights.code[i] + weights.minimum;
+				float value = value_of(&weights, i);
 				if (numerics == NUMERICS_BF16)
 					pairs[(k / 2 * slab->n + column) * 2 + k % 2] = bf16_from_f32(value);
 				else
@@ -37,14 +43,13 @@ void expand_panel_ref(const struct matrix *w, uint32_t begin, uint32_t end, void
 
 void expand_row_ref(const struct matrix *w, uint32_t row, float *out)
 {
-	const uint8_t *group = unpack_block_row_at(w, row / PACK_ROWS);
-	size_t group_bytes = pack_group_bytes(w->kind);
+	const uint8_t *block_row = unpack_block_row_at(w, row / PACK_ROWS);
 
-	for (uint32_t g = 0; g < w->cols / PACK_GROUP; g++, group += group_bytes) {
+	for (uint32_t g = 0; g < w->cols / PACK_GROUP; g++) {
 		struct unpacked weights;
 
-		unpack_row(w->kind, group, row % PACK_ROWS, &weights);
+		unpack_row(w->kind, block_row, g, row % PACK_ROWS, &weights);
 		for (uint32_t k = 0; k < PACK_GROUP; k++)
-			out[g * PACK_GROUP + k] = weights.scale * weights.code[k] + weights.minimum;
+			out[g * PACK_GROUP + k] = value_of(&weights, k);
 	}
 }

@@ -186,7 +186,7 @@ static int add_shape(struct gemm *gemm, const struct matrix *w, struct err *err)
 	struct shape *shape = &gemm->shapes[gemm->n_shapes];
 	size_t panel_bytes;
 
-	if (w->cols == 0 || w->cols % PACK_GROUP != 0 || pack_group_bytes(w->kind) == 0)
+	if (w->cols == 0 || w->cols % pack_block_cols(w->kind) != 0 || pack_block_row_bytes(w->kind, w->cols) == 0)
 		return err_set(err, -EINVAL, "a matrix of kind %d with %u columns has no packed form", (int)w->kind,
 			       w->cols);
 	if (find_shape(gemm, w->cols))

@@ -30,6 +30,7 @@ struct activations {
 	float *f32;	  /* [n_rows][cols]; with BF16 numerics: the rounded values */
 	uint16_t *bf16;	  /* [n_rows][cols] bfloat16, set with BF16 numerics only */
 	float *group_sum; /* [n_rows][cols / 32] sum of each group's (rounded) values, for formats with a minimum */
+	float *half_sum;  /* [n_rows][cols / 16] the same of each half group, for formats that scale 16 columns */
 	uint32_t n_rows;  /* 1..32 */
 	uint32_t cols;	  /* a multiple of 32 */
 };

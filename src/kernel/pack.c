@@ -1,40 +1,42 @@
-/* Packing: a transposition of 16 rows x 32 columns at a time, from the file's row-by-row form to the one in pack.h.
- * A code is moved, never changed, so that unpacking gives back what the file says to the last bit. */
+/* Packing: a transposition of 16 rows x a block's columns at a time, from the file's row-by-row form to the one in
+ * pack.h. A code is moved, never changed, so that unpacking gives back what the file says to the last bit. */
 #include "src/kernel/pack.h"
 
 #include <string.h>
 
+#include "src/kernel/pack_plane.h"
+#include "src/kernel/pack_super.h"
+
 static const struct {
 	const char *name;
-	size_t source_group_bytes; /* one row's 32 columns in the file */
+	uint16_t block_cols; /* of a block in the file */
+	uint16_t block_bytes;
 } kinds[PACK_N_KINDS] = {
-	[PACK_F32] = {"f32", 128},  [PACK_F16] = {"f16", 64},	[PACK_BF16] = {"bf16", 64},
-	[PACK_Q8_0] = {"q8_0", 34}, [PACK_Q4_0] = {"q4_0", 18}, [PACK_Q4_1] = {"q4_1", 20},
+	[PACK_F32] = {"f32", 32, 128},	  [PACK_F16] = {"f16", 32, 64},	      [PACK_BF16] = {"bf16", 32, 64},
+	[PACK_Q8_0] = {"q8_0", 32, 34},	  [PACK_Q4_0] = {"q4_0", 32, 18},     [PACK_Q4_1] = {"q4_1", 32, 20},
+	[PACK_Q5_0] = {"q5_0", 32, 22},	  [PACK_Q5_1] = {"q5_1", 32, 24},     [PACK_Q2_K] = {"q2_k", 256, 84},
+	[PACK_Q3_K] = {"q3_k", 256, 110}, [PACK_Q4_K] = {"q4_k", 256, 144},   [PACK_Q5_K] = {"q5_k", 256, 176},
+	[PACK_Q6_K] = {"q6_k", 256, 210}, [PACK_IQ4_NL] = {"iq4_nl", 32, 18},
 };
-
-static size_t source_group_bytes(enum pack_kind kind)
-{
-	return (unsigned)kind < PACK_N_KINDS ? kinds[kind].source_group_bytes : 0;
-}
 
 const char *pack_kind_name(enum pack_kind kind)
 {
 	return (unsigned)kind < PACK_N_KINDS ? kinds[kind].name : "?";
 }
 
-size_t pack_group_bytes(enum pack_kind kind)
+uint32_t pack_block_cols(enum pack_kind kind)
 {
-	return PACK_ROWS * source_group_bytes(kind);
+	return (unsigned)kind < PACK_N_KINDS ? kinds[kind].block_cols : PACK_GROUP;
 }
 
 size_t pack_block_row_bytes(enum pack_kind kind, uint32_t cols)
 {
-	return cols / PACK_GROUP * pack_group_bytes(kind);
+	return layout_block_row_bytes(kind, cols);
 }
 
 size_t pack_source_row_bytes(enum pack_kind kind, uint32_t cols)
 {
-	return cols / PACK_GROUP * source_group_bytes(kind);
+	return (unsigned)kind < PACK_N_KINDS ? cols / kinds[kind].block_cols * (size_t)kinds[kind].block_bytes : 0;
 }
 
 uint64_t pack_matrix_bytes(enum pack_kind kind, uint64_t rows, uint64_t cols)
@@ -42,7 +44,7 @@ uint64_t pack_matrix_bytes(enum pack_kind kind, uint64_t rows, uint64_t cols)
 	uint64_t block_rows = rows / PACK_ROWS + (rows % PACK_ROWS != 0);
 	uint64_t bytes;
 
-	if (__builtin_mul_overflow(cols / PACK_GROUP, (uint64_t)pack_group_bytes(kind), &bytes) ||
+	if (__builtin_mul_overflow(cols / pack_block_cols(kind), (uint64_t)layout_block_bytes(kind), &bytes) ||
 	    __builtin_mul_overflow(bytes, block_rows, &bytes) || bytes > INT64_MAX)
 		return 0;
 	return bytes;
@@ -59,59 +61,70 @@ __attribute__((always_inline)) static inline void pack_elements(uint8_t *group, 
 			       run_bytes);
 }
 
-/* Eight codes, one in the low half of each byte (the first in the lowest), to the word of pack.h: the even ones to the
- * nibbles of its lower 16 bits, the odd ones to those of its upper 16. */
-static uint32_t nibbles_to_word(uint64_t codes)
+/* A row's 32 codes of a kind with planes whose blocks are groups. Its nibbles are 16 bytes, columns 0..15 in the low
+ * halves, 16..31 in the high halves; a fifth bit of column k is bit k of the four bytes before them. */
+ALWAYS_INLINE void pack_code_row(enum pack_kind kind, uint8_t *group, uint32_t row, const uint8_t *source)
 {
-	uint64_t even = codes & 0x000f000f000f000f;
-	uint64_t odd = codes >> 8 & 0x000f000f000f000f;
+	const struct layout l = layout_of(kind);
+	struct codes codes = {{0}};
 
-	even = (even | even >> 12 | even >> 24 | even >> 36) & 0xffff;
-	odd = (odd | odd >> 12 | odd >> 24 | odd >> 36) & 0xffff;
-	return (uint32_t)(even | odd << 16);
-}
-
-/* `codes` are a file block's 16 bytes: columns 0..15 in the low halves, 16..31 in the high halves. */
-static void pack_nibbles(uint8_t *group, uint32_t row, const uint8_t *codes)
-{
-	for (uint32_t half = 0; half < 2; half++) {
-		uint64_t eight;
-		uint32_t low, high;
-
-		memcpy(&eight, codes + 8 * half, sizeof eight);
-		low = nibbles_to_word(eight);
-		high = nibbles_to_word(eight >> 4);
-		memcpy(group + 4 * (size_t)(half * PACK_ROWS + row), &low, sizeof low);
-		memcpy(group + 4 * (size_t)((2 + half) * PACK_ROWS + row), &high, sizeof high);
+	source += l.minimum ? 4 : 2; /* behind the scales */
+	if (l.high_bits) {
+		for (uint32_t k = 0; k < PACK_GROUP; k++)
+			codes.at[k] = (uint8_t)((source[k / 8] >> k % 8 & 1) << 4);
+		source += 4;
 	}
+	codes_add(&codes, 0, 16, source, 0, 4, 0);
+	codes_add(&codes, 16, 16, source, 4, 4, 0);
+	planes_put(kind, group, row, &codes);
 }
 
-static void pack_group(enum pack_kind kind, uint8_t *group, const uint8_t *source, size_t row_bytes, uint32_t n_rows)
+ALWAYS_INLINE void pack_codes(enum pack_kind kind, uint8_t *group, const uint8_t *source, size_t row_bytes,
+			      uint32_t n_rows)
 {
-	enum { HALF = 2 }; /* bytes of a float16 scale, which starts a block in the file and ends a group here */
+	uint8_t *scales = group + layout_code_bytes(kind);
 
+	for (uint32_t row = 0; row < n_rows; row++)
+		pack_code_row(kind, group, row, source + row * row_bytes);
+	pack_elements(scales, source, row_bytes, n_rows, 2, 1);
+	if (layout_of(kind).minimum)
+		pack_elements(scales + LAYOUT_HALVES_BYTES, source + 2, row_bytes, n_rows, 2, 1);
+}
+
+/* One block of the file, of each row: a group or a super-block. */
+static void pack_block(enum pack_kind kind, uint8_t *block, const uint8_t *source, size_t row_bytes, uint32_t n_rows)
+{
 	switch (kind) {
 	case PACK_F32:
-		pack_elements(group, source, row_bytes, n_rows, 4, PACK_GROUP);
+		pack_elements(block, source, row_bytes, n_rows, 4, PACK_GROUP);
 		break;
 	case PACK_F16:
 	case PACK_BF16:
-		pack_elements(group, source, row_bytes, n_rows, 4, PACK_GROUP / 2);
+		pack_elements(block, source, row_bytes, n_rows, 4, PACK_GROUP / 2);
 		break;
-	case PACK_Q8_0:
-		pack_elements(group, source + HALF, row_bytes, n_rows, 4, PACK_GROUP / 4);
-		pack_elements(group + 512, source, row_bytes, n_rows, HALF, 1);
+	case PACK_Q8_0: /* a float16 scale starts a block in the file and ends a group here */
+		pack_elements(block, source + 2, row_bytes, n_rows, 4, PACK_GROUP / 4);
+		pack_elements(block + layout_code_bytes(PACK_Q8_0), source, row_bytes, n_rows, 2, 1);
 		break;
 	case PACK_Q4_0:
-		for (uint32_t row = 0; row < n_rows; row++)
-			pack_nibbles(group, row, source + row * row_bytes + HALF);
-		pack_elements(group + 256, source, row_bytes, n_rows, HALF, 1);
+	case PACK_IQ4_NL: /* the same codes, with another meaning */
+		pack_codes(PACK_Q4_0, block, source, row_bytes, n_rows);
 		break;
 	case PACK_Q4_1:
-		for (uint32_t row = 0; row < n_rows; row++)
-			pack_nibbles(group, row, source + row * row_bytes + 2 * HALF);
-		pack_elements(group + 256, source, row_bytes, n_rows, HALF, 1);
-		pack_elements(group + 288, source + HALF, row_bytes, n_rows, HALF, 1);
+		pack_codes(PACK_Q4_1, block, source, row_bytes, n_rows);
+		break;
+	case PACK_Q5_0:
+		pack_codes(PACK_Q5_0, block, source, row_bytes, n_rows);
+		break;
+	case PACK_Q5_1:
+		pack_codes(PACK_Q5_1, block, source, row_bytes, n_rows);
+		break;
+	case PACK_Q2_K:
+	case PACK_Q3_K:
+	case PACK_Q4_K:
+	case PACK_Q5_K:
+	case PACK_Q6_K:
+		pack_super_block(kind, block, source, row_bytes, n_rows);
 		break;
 	case PACK_N_KINDS:
 		break;
@@ -120,16 +133,16 @@ static void pack_group(enum pack_kind kind, uint8_t *group, const uint8_t *sourc
 
 void pack_block_row(enum pack_kind kind, void *block_row, const void *source, uint32_t n_rows, uint32_t cols)
 {
-	size_t group_bytes = pack_group_bytes(kind);
 	size_t row_bytes = pack_source_row_bytes(kind, cols);
-	uint8_t *group = block_row;
+	uint32_t n_blocks = cols / pack_block_cols(kind);
+	uint8_t *block = block_row;
 	const uint8_t *from = source;
 
 	if (n_rows < PACK_ROWS)
 		memset(block_row, 0, pack_block_row_bytes(kind, cols));
-	for (uint32_t g = 0; g < cols / PACK_GROUP; g++) {
-		pack_group(kind, group, from, row_bytes, n_rows);
-		group += group_bytes;
-		from += source_group_bytes(kind);
+	for (uint32_t i = 0; i < n_blocks; i++) {
+		pack_block(kind, block, from, row_bytes, n_rows);
+		block += layout_block_bytes(kind);
+		from += kinds[kind].block_bytes;
 	}
 }

@@ -146,6 +146,7 @@ static void bench_decode(struct bench *b, uint32_t n_threads)
 		.f32 = allocate((size_t)32 * COLS * sizeof(float)),
 		.bf16 = allocate((size_t)32 * COLS * sizeof(uint16_t)),
 		.group_sum = allocate((size_t)32 * COLS / PACK_GROUP * sizeof(float)),
+		.half_sum = allocate((size_t)32 * COLS / 16 * sizeof(float)),
 		.cols = COLS,
 	};
 	double bytes = (double)pack_matrix_bytes(b->w->kind, b->w->rows, b->w->cols);
@@ -153,7 +154,7 @@ static void bench_decode(struct bench *b, uint32_t n_threads)
 	for (int i = 0; i < 32 * COLS; i++)
 		values[i] = (float)(i * 37 % 255 - 127) * 0.01f;
 	b->x = &x;
-	printf("%-5s read %6.1f GB/s | decode", pack_kind_name(b->w->kind),
+	printf("%-6s read %6.1f GB/s | decode", pack_kind_name(b->w->kind),
 	       bytes / measure(b, n_threads, read_memory) / 1e9);
 	for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
 		x.n_rows = widths[i];
@@ -166,6 +167,7 @@ static void bench_decode(struct bench *b, uint32_t n_threads)
 	munmap(x.f32, (size_t)32 * COLS * sizeof(float));
 	munmap(x.bf16, (size_t)32 * COLS * sizeof(uint16_t));
 	munmap(x.group_sum, (size_t)32 * COLS / PACK_GROUP * sizeof(float));
+	munmap(x.half_sum, (size_t)32 * COLS / 16 * sizeof(float));
 }
 
 static void bench_prefill(struct bench *b, uint32_t n_threads)
@@ -173,7 +175,7 @@ static void bench_prefill(struct bench *b, uint32_t n_threads)
 	static const uint32_t heights[] = {1, 4, 8, 16, 24, 32, 64, 128, 512};
 	double flops = 2.0 * b->w->rows * b->w->cols;
 
-	printf("%-5s prefill TFLOPS:", pack_kind_name(b->w->kind));
+	printf("%-6s prefill TFLOPS:", pack_kind_name(b->w->kind));
 	for (size_t i = 0; i < sizeof heights / sizeof heights[0]; i++) {
 		b->m = heights[i];
 		printf("  m=%u %.3f", b->m, flops * b->m / measure(b, n_threads, prefill) / 1e12);

@@ -2,9 +2,9 @@
  * widths, ranges and places.
  *
  * Tolerance. A row's sum of n products of size s has an error of at most about (n_adds + 3) half units of sum |s|,
- * where n_adds counts the roundings that a product passes through: 32 in its group at most, one per group after it.
- * vdpbf16ps treats denormal inputs as zero and flushes denormal results: each of the n products may lose another 2^-126
- * times the other factor, in units of the code, before the scale. */
+ * where n_adds counts the roundings that a product passes through: 32 in its span at most, then one per span, and
+ * another where spans have minima. vdpbf16ps treats denormal inputs as zero and flushes denormal results: each of the n
+ * products may lose another 2^-126 times the other factor, in units of the code, before the scale. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "src/kernel/unpack.h"
 #include "tests/kernel/kernel_test.h"
 
-enum { MAX_ROWS = 32, Y_PAD = 5 };
+enum { MAX_ROWS = 32, Y_PAD = 5, HALF_GROUP = PACK_GROUP / 2 };
 
 struct inputs {
 	float *values;
@@ -27,6 +27,7 @@ static struct inputs inputs_new(const struct subject *subject, uint32_t n_rows, 
 		.x = {.f32 = guarded_new(n * sizeof(float)),
 		      .bf16 = guarded_new(n * sizeof(uint16_t)),
 		      .group_sum = guarded_new(n / PACK_GROUP * sizeof(float)),
+		      .half_sum = guarded_new(n / HALF_GROUP * sizeof(float)),
 		      .n_rows = n_rows,
 		      .cols = cols},
 	};
@@ -39,12 +40,29 @@ static void inputs_free(struct inputs *in)
 {
 	size_t n = (size_t)in->x.n_rows * in->x.cols;
 	expect(guarded_intact(in->x.f32, n * sizeof(float)) && guarded_intact(in->x.bf16, n * sizeof(uint16_t)) &&
-		       guarded_intact(in->x.group_sum, n / PACK_GROUP * sizeof(float)),
+		       guarded_intact(in->x.group_sum, n / PACK_GROUP * sizeof(float)) &&
+		       guarded_intact(in->x.half_sum, n / HALF_GROUP * sizeof(float)),
 	       "prepare wrote beside its arrays");
 	guarded_free(in->values);
 	guarded_free(in->x.f32);
 	guarded_free(in->x.bf16);
 	guarded_free(in->x.group_sum);
+	guarded_free(in->x.half_sum);
+}
+
+static void check_sums(const struct inputs *in, const float *sums, size_t width, enum filling filling)
+{
+	size_t n = (size_t)in->x.n_rows * in->x.cols;
+
+	for (size_t i = 0; i < n / width; i++) {
+		double sum = 0.0, magnitude = 0.0;
+		for (size_t k = 0; k < width; k++) {
+			sum += (double)in->x.f32[i * width + k];
+			magnitude += fabs((double)in->x.f32[i * width + k]);
+		}
+		expect(!(magnitude < 1e38) || fabs(sum - (double)sums[i]) <= (double)width * 0x1p-24 * magnitude,
+		       "prepare %s: sum of %zu is %a, exactly %a", filling_name(filling), width, (double)sums[i], sum);
+	}
 }
 
 static void test_prepare(const struct subject *subject, uint32_t cols, enum filling filling)
@@ -61,15 +79,8 @@ static void test_prepare(const struct subject *subject, uint32_t cols, enum fill
 		expect(!bf16 || in.x.bf16[i] == bf16_from_f32(in.values[i]), "prepare %s: bf16 of %a is %04x",
 		       filling_name(filling), (double)in.values[i], in.x.bf16[i]);
 	}
-	for (size_t g = 0; g < n / PACK_GROUP; g++) {
-		double sum = 0.0, magnitude = 0.0;
-		for (size_t k = 0; k < PACK_GROUP; k++) {
-			sum += (double)in.x.f32[g * PACK_GROUP + k];
-			magnitude += fabs((double)in.x.f32[g * PACK_GROUP + k]);
-		}
-		expect(!(magnitude < 1e38) || fabs(sum - (double)in.x.group_sum[g]) <= PACK_GROUP * 0x1p-24 * magnitude,
-		       "prepare %s: group sum %a, exactly %a", filling_name(filling), (double)in.x.group_sum[g], sum);
-	}
+	check_sums(&in, in.x.group_sum, PACK_GROUP, filling);
+	check_sums(&in, in.x.half_sum, HALF_GROUP, filling);
 	inputs_free(&in);
 }
 
@@ -78,29 +89,38 @@ struct exact {
 	double value, tolerance, largest;
 };
 
+static uint32_t n_adds(const struct matrix *w)
+{
+	const struct layout l = layout_of(w->kind);
+	uint32_t span = l.span ? l.span : PACK_GROUP;
+
+	return span + w->cols / span * (l.minimum ? 2 : 1);
+}
+
 static struct exact exact_product(const struct subject *subject, const struct matrix *w, uint32_t row, const float *x)
 {
-	const uint8_t *group = unpack_block_row_at(w, row / PACK_ROWS);
+	const uint8_t *block_row = unpack_block_row_at(w, row / PACK_ROWS);
 	uint32_t n_groups = w->cols / PACK_GROUP;
 	double magnitude = 0.0, flushed = 0.0, unscaled = 0.0;
 	struct exact exact = {0};
 
-	for (uint32_t g = 0; g < n_groups; g++, group += pack_group_bytes(w->kind)) {
+	for (uint32_t g = 0; g < n_groups; g++) {
 		struct unpacked weights;
 
-		unpack_row(w->kind, group, row % PACK_ROWS, &weights);
+		unpack_row(w->kind, block_row, g, row % PACK_ROWS, &weights);
 		for (uint32_t k = 0; k < PACK_GROUP; k++) {
-			float code = weights.code[k];
+			float code = weights.code[k], scale = weights.scale[k / weights.span];
+			float minimum = weights.minimum[k / weights.span];
 			double v = (double)x[g * PACK_GROUP + k], c;
 
 			c = (double)(subject->numerics == NUMERICS_BF16 ? f32_round_bf16(code) : code);
-			exact.value += ((double)weights.scale * c + (double)weights.minimum) * v;
-			magnitude += (fabs((double)weights.scale * c) + fabs((double)weights.minimum)) * fabs(v);
+			exact.value += ((double)scale * c + (double)minimum) * v;
+			magnitude += (fabs((double)scale * c) + fabs((double)minimum)) * fabs(v);
 			unscaled += (1.0 + fabs(c)) * fabs(v);
-			flushed += 0x1p-126 * (1.0 + fabs((double)weights.scale)) * (2.0 + fabs(c) + fabs(v));
+			flushed += 0x1p-126 * (1.0 + fabs((double)scale)) * (2.0 + fabs(c) + fabs(v));
 		}
 	}
-	exact.tolerance = (n_groups + PACK_GROUP + 3) * 0x1p-24 * magnitude + flushed;
+	exact.tolerance = (n_adds(w) + 3) * 0x1p-24 * magnitude + flushed;
 	exact.largest = magnitude + unscaled;
 	return exact;
 }
@@ -147,6 +167,7 @@ static struct activations some_rows(const struct inputs *in, uint32_t first, uin
 	x.f32 += (size_t)first * x.cols;
 	x.bf16 += (size_t)first * x.cols;
 	x.group_sum += (size_t)first * (x.cols / PACK_GROUP);
+	x.half_sum += (size_t)first * (x.cols / HALF_GROUP);
 	x.n_rows = n;
 	return x;
 }

@@ -195,8 +195,9 @@ static void test_model_shapes(const struct subject *subject)
 
 static void test_kind(const struct subject *subject, enum pack_kind kind)
 {
-	/* One slab; two equal ones; slabs with a shorter last one (4064 / 32 is a prime number). */
-	static const uint32_t shapes[][2] = {{64, 32}, {1, 64}, {130, 576}, {40, 4096}, {17, 4064}};
+	/* One slab; two equal ones; slabs with a shorter last one (4064 / 32 is a prime number);
+	 * slabs that end within a super-block (2304 is nine). */
+	static const uint32_t shapes[][2] = {{64, 32}, {1, 64}, {130, 576}, {40, 4096}, {17, 4064}, {33, 2304}};
 	enum { N = sizeof shapes / sizeof shapes[0] };
 	struct matrix w[N];
 	struct gemm *gemm = NULL;
@@ -228,12 +229,14 @@ static void test_kind(const struct subject *subject, enum pack_kind kind)
 
 static void test_refusals(const struct subject *subject)
 {
-	struct matrix odd = {NULL, PACK_Q4_0, 64, 48};
+	struct matrix odd = {NULL, PACK_Q4_0, 64, 48}, no_block = {NULL, PACK_Q4_K, 64, 288};
 	struct gemm *gemm = NULL;
 	struct err err = {""};
 
 	expect(gemm_new(subject->level, subject->numerics, &odd, 1, &gemm, &err) == -EINVAL && err.text[0] && !gemm,
 	       "gemm_new took 48 columns");
+	expect(gemm_new(subject->level, subject->numerics, &no_block, 1, &gemm, &err) == -EINVAL && !gemm,
+	       "gemm_new took 288 columns of q4_k");
 	if (subject->level != CPU_LEVEL_REF)
 		expect(gemm_new(subject->level, subject->numerics == NUMERICS_BF16 ? NUMERICS_F32 : NUMERICS_BF16, &odd,
 				0, &gemm, &err) == -ENOTSUP &&

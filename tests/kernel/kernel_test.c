@@ -112,11 +112,35 @@ static uint8_t code_byte(enum filling filling, bool nibbles)
 	return filling == FILL_EXTREME ? extremes[random_bits() % sizeof extremes] : (uint8_t)random_bits();
 }
 
-/* 32 weights of one row as the file has them. */
+/* Where a block in the file has its second float16 (a minimum or dmin) and its first; -1 where there is none. */
+struct halves {
+	int d, second;
+};
+
+static struct halves halves_of(enum pack_kind kind)
+{
+	switch (kind) {
+	case PACK_Q4_1:
+	case PACK_Q5_1:
+	case PACK_Q4_K:
+	case PACK_Q5_K:
+		return (struct halves){0, 2};
+	case PACK_Q2_K:
+		return (struct halves){80, 82};
+	case PACK_Q3_K:
+		return (struct halves){108, -1};
+	case PACK_Q6_K:
+		return (struct halves){208, -1};
+	default:
+		return (struct halves){0, -1};
+	}
+}
+
+/* One block's weights of one row as the file has them. */
 static void fill_block(enum pack_kind kind, uint8_t *block, enum filling filling)
 {
-	size_t bytes = pack_source_row_bytes(kind, PACK_GROUP);
-	size_t codes_at = kind == PACK_Q4_1 ? 4 : 2;
+	size_t bytes = pack_source_row_bytes(kind, pack_block_cols(kind));
+	struct halves halves = halves_of(kind);
 
 	switch (kind) {
 	case PACK_F32:
@@ -136,16 +160,19 @@ static void fill_block(enum pack_kind kind, uint8_t *block, enum filling filling
 		}
 		return;
 	default:
-		put_u16(block, scale_bits(filling));
-		put_u16(block + 2, scale_bits(filling)); /* q4_1's minimum; codes otherwise */
-		for (size_t i = codes_at; i < bytes; i++)
+		for (size_t i = 0; i < bytes; i++)
 			block[i] = code_byte(filling, kind != PACK_Q8_0);
+		put_u16(block + halves.d, scale_bits(filling));
+		if (halves.second >= 0)
+			put_u16(block + halves.second, scale_bits(filling));
 	}
 }
 
 struct matrix matrix_new(enum pack_kind kind, uint32_t rows, uint32_t cols, enum filling filling)
 {
-	size_t row_bytes = pack_source_row_bytes(kind, cols), block_bytes = pack_source_row_bytes(kind, PACK_GROUP);
+	uint32_t block_cols = pack_block_cols(kind);
+	cols = (cols + block_cols - 1) / block_cols * block_cols;
+	size_t row_bytes = pack_source_row_bytes(kind, cols), block_bytes = pack_source_row_bytes(kind, block_cols);
 	size_t block_row_bytes = pack_block_row_bytes(kind, cols);
 	uint8_t *source = aligned_alloc(64, (PACK_ROWS * row_bytes + 63) / 64 * 64);
 	uint8_t *packed = guarded_new(pack_matrix_bytes(kind, rows, cols));

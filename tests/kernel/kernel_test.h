@@ -42,7 +42,7 @@ enum filling {
 };
 const char *filling_name(enum filling filling);
 
-/* A packed matrix in guarded memory, made from a random file form. */
+/* A packed matrix in guarded memory, made from a random file form. `cols` is rounded up to whole blocks of the kind. */
 struct matrix matrix_new(enum pack_kind kind, uint32_t rows, uint32_t cols, enum filling filling);
 void matrix_free(struct matrix *w);
 

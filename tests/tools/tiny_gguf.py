@@ -3,10 +3,12 @@
 
 ChatML template, byte-level BPE with the "smollm" pre-tokenizer: three control tokens, all 256 byte tokens
 and merges learnt from a few lines of text in this file. The weights are random (but really quantised), so its answers mean
-nothing; every code path is the real one. Needs numpy and gguf from PyPI.
+nothing; every code path is the real one. Types that PyPI's gguf does not quantise to (the k-quants, IQ4_NL) get random
+blocks of the right spread instead. Needs numpy and gguf from PyPI.
 
     tiny_gguf.py out.gguf                                  128 wide, 2 layers, Q4_0
     tiny_gguf.py --type Q8_0 --layers 3 --untied out.gguf
+    tiny_gguf.py --type Q4_K --dim 256 --ffn 512 out.gguf  a type with blocks of 256
     tiny_gguf.py --pad-mib 64 out.gguf                     more rows in the feed-forward layers, for placement tests
     tiny_gguf.py --family gemma3 --window 32 out.gguf      another family (llama, qwen2, qwen3, gemma3) and its features
     tiny_gguf.py --rope yarn --rope-original 64 out.gguf   scaled rotary positions
@@ -17,10 +19,18 @@ from collections import Counter
 
 import numpy as np
 from gguf import GGMLQuantizationType as T, GGUFWriter, LlamaFileType, RopeScalingType
-from gguf.quants import quantize
+from gguf.constants import GGML_QUANT_SIZES
+from gguf.quants import dequantize, quantize
 
 FILE_TYPE = {T.F32: LlamaFileType.ALL_F32, T.F16: LlamaFileType.MOSTLY_F16, T.BF16: LlamaFileType.MOSTLY_BF16,
-             T.Q4_0: LlamaFileType.MOSTLY_Q4_0, T.Q4_1: LlamaFileType.MOSTLY_Q4_1, T.Q8_0: LlamaFileType.MOSTLY_Q8_0}
+             T.Q4_0: LlamaFileType.MOSTLY_Q4_0, T.Q4_1: LlamaFileType.MOSTLY_Q4_1, T.Q8_0: LlamaFileType.MOSTLY_Q8_0,
+             T.Q5_0: LlamaFileType.MOSTLY_Q5_0, T.Q5_1: LlamaFileType.MOSTLY_Q5_1, T.Q2_K: LlamaFileType.MOSTLY_Q2_K,
+             T.Q3_K: LlamaFileType.MOSTLY_Q3_K_M, T.Q4_K: LlamaFileType.MOSTLY_Q4_K_M,
+             T.Q5_K: LlamaFileType.MOSTLY_Q5_K_M, T.Q6_K: LlamaFileType.MOSTLY_Q6_K, T.IQ4_NL: LlamaFileType.MOSTLY_IQ4_NL}
+# Types made of random blocks: where a block has d, where dmin, and the dmin for d = 1 that makes the mean zero (what
+# uniformly random codes and sub-scales have on average, divided by what minima have).
+RANDOM = {T.Q2_K: (80, 82, 1.5), T.Q3_K: (108, None, 0), T.Q4_K: (0, 2, 7.5), T.Q5_K: (0, 2, 15.5),
+          T.Q6_K: (208, None, 0), T.IQ4_NL: (0, None, 0)}
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 NORMAL, CONTROL = 1, 3  # tokenizer.ggml.token_type
 TEMPLATE = (
@@ -78,6 +88,33 @@ def llama3_divisors(factor, original, head_dim, low=1.0, high=4.0):
     return (1 / (kept + (1 - kept) / factor)).astype(np.float32)
 
 
+def random_blocks(rng, rows, cols, of):
+    """[rows][bytes per row] of random codes and sub-scales; each d varies a little around what gives a row unit gain."""
+    per, size = GGML_QUANT_SIZES[of]
+    d_at, dmin_at, dmin = RANDOM[of]
+    n = rows * cols // per
+    raw = rng.integers(0, 256, (n, size), np.uint8)
+
+    def put(at, values):
+        raw[:, at:at + 2] = values.astype(np.float16).view(np.uint8).reshape(n, 2)
+
+    put(d_at, np.ones(n))
+    if dmin_at is not None:
+        put(dmin_at, np.full(n, dmin))
+    d = rng.uniform(0.7, 1.3, n) / (dequantize(raw, of).std() * np.sqrt(cols))
+    put(d_at, d)
+    if dmin_at is not None:
+        put(dmin_at, dmin * d)
+    return raw.reshape(rows, -1)
+
+
+def matrix_data(rng, rows, cols, of):
+    """Rows of about unit gain, so that activations neither die out nor blow up."""
+    if of in RANDOM:
+        return random_blocks(rng, rows, cols, of)
+    return quantize(rng.standard_normal((rows, cols), np.float32) / np.float32(np.sqrt(cols)), of)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--type", default="Q4_0", choices=[t.name for t in FILE_TYPE], help="of the matrices in the layers")
@@ -105,11 +142,13 @@ def main():
     a = p.parse_args()
     kind, rng = T[a.type], np.random.default_rng(a.seed)
     gemma = a.family == "gemma3"
-    if (not a.head_dim and a.dim % a.heads) or a.heads % a.kv_heads or a.dim % 32 or a.ffn % 32:
-        p.error("heads must divide dim, kv-heads must divide heads, and dim and ffn must be multiples of 32")
+    per, size = GGML_QUANT_SIZES[kind]
+    unit = max(32, per)
+    if (not a.head_dim and a.dim % a.heads) or a.heads % a.kv_heads or a.dim % unit or a.ffn % unit:
+        p.error(f"heads must divide dim, kv-heads must divide heads, and dim and ffn must be multiples of {unit}")
     if a.pad_mib:
-        bytes_per_row = 3 * quantize(np.zeros((1, a.dim), np.float32), kind).nbytes
-        a.ffn = max(a.ffn, (a.pad_mib << 20) // (a.layers * bytes_per_row) // 32 * 32)
+        bytes_per_row = 3 * a.dim // per * size
+        a.ffn = max(a.ffn, (a.pad_mib << 20) // (a.layers * bytes_per_row) // unit * unit)
 
     special = SPECIAL + a.control_token
     merges = learn_merges(a.vocab - 256 - len(special))
@@ -154,9 +193,7 @@ def main():
     w.add_chat_template(a.template.read() if a.template else TEMPLATE)
 
     def matrix(name, rows, cols, of=kind):
-        """Rows of about unit gain, so that activations neither die out nor blow up."""
-        values = rng.standard_normal((rows, cols), np.float32) / np.float32(np.sqrt(cols))
-        w.add_tensor(name, quantize(values, of), raw_dtype=of)
+        w.add_tensor(name, matrix_data(rng, rows, cols, of), raw_dtype=of)
 
     def norm(name, n=a.dim, least=0.8, most=1.2):
         w.add_tensor(name, rng.uniform(least, most, n).astype(np.float32))

@@ -48,6 +48,14 @@ static void build_everything(struct gguf_builder *b)
 	builder_tensor(b, "q8_0", GGUF_TENSOR_Q8_0, 4, (uint64_t[]){64, 2, 1, 2});
 	builder_tensor(b, "q4_0", GGUF_TENSOR_Q4_0, 2, (uint64_t[]){32, 4});
 	builder_tensor(b, "q4_1", GGUF_TENSOR_Q4_1, 2, (uint64_t[]){96, 2});
+	builder_tensor(b, "q5_0", GGUF_TENSOR_Q5_0, 1, (uint64_t[]){64});
+	builder_tensor(b, "q5_1", GGUF_TENSOR_Q5_1, 1, (uint64_t[]){96});
+	builder_tensor(b, "iq4_nl", GGUF_TENSOR_IQ4_NL, 1, (uint64_t[]){32});
+	builder_tensor(b, "q2_k", GGUF_TENSOR_Q2_K, 1, (uint64_t[]){256});
+	builder_tensor(b, "q3_k", GGUF_TENSOR_Q3_K, 1, (uint64_t[]){512});
+	builder_tensor(b, "q4_k", GGUF_TENSOR_Q4_K, 1, (uint64_t[]){256});
+	builder_tensor(b, "q5_k", GGUF_TENSOR_Q5_K, 1, (uint64_t[]){256});
+	builder_tensor(b, "q6_k", GGUF_TENSOR_Q6_K, 1, (uint64_t[]){768});
 	builder_data(b);
 }
 
@@ -107,7 +115,7 @@ START_TEST(reads_every_type)
 	ck_assert_uint_eq(gguf.version, 3);
 	ck_assert_uint_eq(gguf.alignment, 64);
 	ck_assert_uint_eq(gguf.n_pairs, 18);
-	ck_assert_uint_eq(gguf.n_tensors, 6);
+	ck_assert_uint_eq(gguf.n_tensors, 14);
 	ck_assert_uint_eq(gguf.data_offset, (b.header_bytes + 63) / 64 * 64);
 
 	uint32_t u32;
@@ -451,14 +459,17 @@ START_TEST(refuses_wrong_tensors)
 {
 	struct gguf_builder b;
 	builder_init(&b, 3);
-	builder_tensor(&b, "blk.0.ffn_up.weight", 12, 2, (uint64_t[]){256, 2});
-	refuse(&b, -ENOTSUP, "tensor 0 'blk.0.ffn_up.weight', type: Q4_K is not supported");
+	builder_tensor(&b, "blk.0.ffn_up.weight", 23, 2, (uint64_t[]){256, 2});
+	refuse(&b, -ENOTSUP, "tensor 0 'blk.0.ffn_up.weight', type: IQ4_XS is not supported (F32, F16, BF16, Q8_0,");
 	builder_init(&b, 3);
 	builder_tensor(&b, "old", 4, 1, (uint64_t[]){32});
 	refuse(&b, -EINVAL, "type: 4 is no tensor type");
 	builder_init(&b, 3);
 	builder_tensor(&b, "odd", GGUF_TENSOR_Q4_0, 2, (uint64_t[]){33, 32});
 	refuse(&b, -EINVAL, "rows of 33 elements");
+	builder_init(&b, 3);
+	builder_tensor(&b, "blk.1.attn_k.weight", GGUF_TENSOR_Q4_K, 2, (uint64_t[]){576, 32});
+	refuse(&b, -EINVAL, "tensor 0 'blk.1.attn_k.weight', type: rows of 576 elements aren't whole blocks of Q4_K");
 	builder_init(&b, 3);
 	builder_tensor(&b, "none", GGUF_TENSOR_F32, 2, (uint64_t[]){8, 0});
 	refuse(&b, -EINVAL, "dimension: 0 at place 1");

@@ -100,21 +100,21 @@ void builder_array(struct gguf_builder *b, const char *key, enum gguf_value_type
 
 uint64_t builder_tensor_bytes(uint32_t type, uint32_t n_dims, const uint64_t *dim)
 {
+	static const struct {
+		uint32_t type, elements, bytes;
+	} blocks[] = {
+		{GGUF_TENSOR_F32, 1, 4},      {GGUF_TENSOR_Q4_0, 32, 18},   {GGUF_TENSOR_Q4_1, 32, 20},
+		{GGUF_TENSOR_Q5_0, 32, 22},   {GGUF_TENSOR_Q5_1, 32, 24},   {GGUF_TENSOR_Q8_0, 32, 34},
+		{GGUF_TENSOR_IQ4_NL, 32, 18}, {GGUF_TENSOR_Q2_K, 256, 84},  {GGUF_TENSOR_Q3_K, 256, 110},
+		{GGUF_TENSOR_Q4_K, 256, 144}, {GGUF_TENSOR_Q5_K, 256, 176}, {GGUF_TENSOR_Q6_K, 256, 210},
+	};
 	uint64_t elements = 1;
 	for (uint32_t i = 0; i < n_dims; i++)
 		elements *= dim[i];
-	switch (type) {
-	case GGUF_TENSOR_Q4_0:
-		return elements / 32 * 18;
-	case GGUF_TENSOR_Q4_1:
-		return elements / 32 * 20;
-	case GGUF_TENSOR_Q8_0:
-		return elements / 32 * 34;
-	case GGUF_TENSOR_F32:
-		return elements * 4;
-	default:
-		return elements * 2;
-	}
+	for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+		if (blocks[i].type == type)
+			return elements / blocks[i].elements * blocks[i].bytes;
+	return elements * 2;
 }
 
 void builder_tensor(struct gguf_builder *b, const char *name, uint32_t type, uint32_t n_dims, const uint64_t *dim)
@@ -223,12 +223,12 @@ void builder_llama_tensors(struct gguf_builder *b, uint32_t ffn)
 		int cols;
 	} layer[] = {
 		{"attn_norm", {GGUF_TENSOR_F32, GGUF_TENSOR_F16}, 0, LLAMA_DIM},
-		{"attn_q", {GGUF_TENSOR_Q4_0, GGUF_TENSOR_F16}, LLAMA_DIM, LLAMA_DIM},
+		{"attn_q", {GGUF_TENSOR_Q5_0, GGUF_TENSOR_F16}, LLAMA_DIM, LLAMA_DIM},
 		{"attn_k", {GGUF_TENSOR_Q4_1, GGUF_TENSOR_BF16}, LLAMA_DIM / 2, LLAMA_DIM},
 		{"attn_v", {GGUF_TENSOR_Q8_0, GGUF_TENSOR_F32}, LLAMA_DIM / 2, LLAMA_DIM},
-		{"attn_output", {GGUF_TENSOR_F16, GGUF_TENSOR_Q4_1}, LLAMA_DIM, LLAMA_DIM},
+		{"attn_output", {GGUF_TENSOR_F16, GGUF_TENSOR_IQ4_NL}, LLAMA_DIM, LLAMA_DIM},
 		{"ffn_norm", {GGUF_TENSOR_BF16, GGUF_TENSOR_F32}, 0, LLAMA_DIM},
-		{"ffn_gate", {GGUF_TENSOR_BF16, GGUF_TENSOR_Q4_0}, -1, LLAMA_DIM},
+		{"ffn_gate", {GGUF_TENSOR_BF16, GGUF_TENSOR_Q5_1}, -1, LLAMA_DIM},
 		{"ffn_up", {GGUF_TENSOR_F32, GGUF_TENSOR_Q8_0}, -1, LLAMA_DIM},
 		{"ffn_down", {GGUF_TENSOR_Q4_0, GGUF_TENSOR_Q4_1}, LLAMA_DIM, -1},
 	};

@@ -34,8 +34,15 @@ static int nibble(const uint8_t *codes, uint32_t i)
 	return i < 16 ? codes[i] & 15 : codes[i - 16] >> 4;
 }
 
+/* Bit i of 32, as the fifth of a code. */
+static int fifth_bit(const uint8_t *bits, uint32_t i)
+{
+	return (bits[i / 8] >> i % 8 & 1) * 16;
+}
+
 static float element(uint32_t type, const uint8_t *row, uint32_t i)
 {
+	static const int8_t iq4_nl[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 	const uint8_t *block;
 	switch (type) {
 	case GGUF_TENSOR_F32:
@@ -53,6 +60,16 @@ static float element(uint32_t type, const uint8_t *row, uint32_t i)
 	case GGUF_TENSOR_Q4_1:
 		block = row + i / 32 * 20;
 		return half(block) * (float)nibble(block + 4, i % 32) + half(block + 2);
+	case GGUF_TENSOR_Q5_0:
+		block = row + i / 32 * 22;
+		return half(block) * (float)(nibble(block + 6, i % 32) + fifth_bit(block + 2, i % 32) - 16);
+	case GGUF_TENSOR_Q5_1:
+		block = row + i / 32 * 24;
+		return half(block) * (float)(nibble(block + 8, i % 32) + fifth_bit(block + 4, i % 32)) +
+		       half(block + 2);
+	case GGUF_TENSOR_IQ4_NL:
+		block = row + i / 32 * 18;
+		return half(block) * (float)iq4_nl[nibble(block + 2, i % 32)];
 	default:
 		abort();
 	}

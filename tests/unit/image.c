@@ -31,7 +31,8 @@ static const struct image_config small = {
 	.attention_scale = 0.25f,
 };
 
-/* The tensors of a config in the family's order; matrices of the kinds in turn. Returns their number. */
+/* The tensors of a config in the family's order; matrices of the kinds in turn, where whole
+ * blocks of them make the columns. Returns their number. */
 static uint32_t list_tensors(const struct image_config *config, struct image_tensor *out)
 {
 	uint32_t n = family_n_tensors(config);
@@ -41,7 +42,7 @@ static uint32_t list_tensors(const struct image_config *config, struct image_ten
 		out[i] = (struct image_tensor){
 			.role = t.role,
 			.layer = t.layer,
-			.kind = t.vector ? PACK_F32 : i % PACK_N_KINDS,
+			.kind = t.vector || t.cols % pack_block_cols(i % PACK_N_KINDS) ? PACK_F32 : i % PACK_N_KINDS,
 			.vector = t.vector,
 			.rows = t.rows,
 			.cols = t.cols,
