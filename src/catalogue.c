@@ -42,9 +42,37 @@ static int set_source(struct catalogue_model *model, const char *value, struct e
 	return 0;
 }
 
+/* Whether every brace of a pattern is one of a "{digits}". */
+static bool braces_count(const char *pattern)
+{
+	for (const char *p = pattern; (p = strpbrk(p, "{}")); p++) {
+		size_t digits = *p == '{' ? strspn(p + 1, "0123456789") : 0;
+		if (digits < 1 || digits > 3 || p[1 + digits] != '}')
+			return false;
+		p += 1 + digits;
+	}
+	return true;
+}
+
 static int set_package(struct catalogue_model *model, const char *value, struct err *err)
 {
-	return set_word(model->package, sizeof model->package, value, "._-", err);
+	int rc = set_word(model->package, sizeof model->package, value, "._-{}", err);
+	return rc || braces_count(value) ? rc : err_set(err, -EINVAL, "braces may only hold the first part's number");
+}
+
+static int set_parts(struct catalogue_model *model, const char *value, struct err *err)
+{
+	char *end;
+	unsigned long n = strtoul(value, &end, 10);
+	if (!isdigit((unsigned char)value[0]) || *end || n < 1 || n > CATALOGUE_PARTS_MAX)
+		return err_set(err, -EINVAL, "must be a number from 1 to %d", CATALOGUE_PARTS_MAX);
+	model->n_parts = (uint32_t)n;
+	return 0;
+}
+
+static int set_file(struct catalogue_model *model, const char *value, struct err *err)
+{
+	return set_word(model->own_file, sizeof model->own_file, value, "._-+", err);
 }
 
 static int set_version(struct catalogue_model *model, const char *value, struct err *err)
@@ -54,14 +82,14 @@ static int set_version(struct catalogue_model *model, const char *value, struct 
 
 static int set_member(struct catalogue_model *model, const char *value, struct err *err)
 {
-	int rc = set_word(model->member, sizeof model->member, value, "._-+/", err);
+	int rc = set_word(model->member, sizeof model->member, value, "._-+/{}", err);
 	if (rc < 0)
 		return rc;
 	const char *slash = strrchr(model->member, '/');
 	model->file = slash ? slash + 1 : model->member;
 	if (strstr(model->member, "..") || !isalnum((unsigned char)model->file[0]))
 		return err_set(err, -EINVAL, "must be a path to a file inside the archive, without '..'");
-	return 0;
+	return braces_count(value) ? 0 : err_set(err, -EINVAL, "braces may only hold the first part's number");
 }
 
 static int set_sha256(struct catalogue_model *model, const char *value, struct err *err)
@@ -90,6 +118,14 @@ static int set_licence(struct catalogue_model *model, const char *value, struct 
 	return set_word(model->licence, sizeof model->licence, value, "._-+ ()", err);
 }
 
+static int set_terms(struct catalogue_model *model, const char *value, struct err *err)
+{
+	if (strlen(value) >= sizeof model->terms)
+		return err_set(err, -EINVAL, "longer than %zu characters", sizeof model->terms - 1);
+	strcpy(model->terms, value);
+	return 0;
+}
+
 static int set_about(struct catalogue_model *model, const char *value, struct err *err)
 {
 	if (strlen(value) >= sizeof model->about)
@@ -105,7 +141,8 @@ static const struct catalogue_key {
 } keys[] = {
 	{"source", set_source, false},	 {"package", set_package, false}, {"version", set_version, false},
 	{"member", set_member, false},	 {"sha256", set_sha256, false},	  {"bytes", set_bytes, false},
-	{"licence", set_licence, false}, {"about", set_about, true},
+	{"licence", set_licence, false}, {"about", set_about, true},	  {"terms", set_terms, true},
+	{"parts", set_parts, true},	 {"file", set_file, true},
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
@@ -119,11 +156,19 @@ static int section_complete(const struct reading *reading, struct err *err)
 {
 	if (reading->catalogue->n_models == 0)
 		return 0;
-	const struct catalogue_model *model = &reading->catalogue->models[reading->catalogue->n_models - 1];
+	struct catalogue_model *model = &reading->catalogue->models[reading->catalogue->n_models - 1];
 	for (unsigned i = 0; i < N_KEYS; i++)
 		if (!reading->seen[i] && !keys[i].optional)
 			return err_set(err, -EINVAL, "the key '%s' is missing in section [%s]", keys[i].name,
 				       model->name);
+	if (model->own_file[0])
+		model->file = model->own_file;
+	if (model->n_parts < 2 && (strchr(model->package, '{') || strchr(model->member, '{')))
+		return err_set(err, -EINVAL, "section [%s] has braces for parts, but no key 'parts'", model->name);
+	if (model->n_parts > 1 && (!strchr(model->package, '{') || !model->own_file[0]))
+		return err_set(err, -EINVAL,
+			       "section [%s] has parts: it needs the key 'file' and braces in 'package', such as {1}",
+			       model->name);
 	return 0;
 }
 
@@ -136,6 +181,7 @@ static int catalogue_entry(void *user, const struct inifile_entry *entry, struct
 		if (rc < 0)
 			return rc;
 		memset(reading->seen, 0, sizeof reading->seen);
+		catalogue->models[catalogue->n_models].n_parts = 1;
 		return set_word(catalogue->models[catalogue->n_models++].name, sizeof catalogue->models[0].name,
 				entry->section, "._-", err);
 	}
@@ -172,6 +218,27 @@ int catalogue_load(const char *path, struct catalogue **out, struct err *err)
 		return rc;
 	}
 	*out = reading.catalogue;
+	return 0;
+}
+
+int catalogue_part(const char *pattern, uint32_t part, char *out, size_t size)
+{
+	size_t n = 0;
+	for (const char *p = pattern; *p;) {
+		int written, digits = 0;
+		unsigned first;
+		if (*p == '{') { /* braces_count has looked */
+			sscanf(p + 1, "%u%n", &first, &digits);
+			written = snprintf(out + n, size - n, "%0*u", digits, first + part);
+			p += digits + 2;
+		} else {
+			written = snprintf(out + n, size - n, "%c", *p++);
+		}
+		n += (size_t)written;
+		if (n >= size)
+			return -ENAMETOOLONG;
+	}
+	out[n] = '\0';
 	return 0;
 }
 

