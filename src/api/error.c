@@ -16,6 +16,21 @@ int api_error_set(struct api_error *error, int status, const char *code, const c
 	return -1;
 }
 
+struct api_place api_place(const char *format, ...)
+{
+	struct api_place place;
+	va_list args;
+	va_start(args, format);
+	vsnprintf(place.text, sizeof place.text, format, args);
+	va_end(args);
+	return place;
+}
+
+int api_error_type(struct api_error *error, struct api_place place, const char *wanted)
+{
+	return api_error_set(error, 400, "invalid_type", place.text, "'%s' must be %s", place.text, wanted);
+}
+
 static const char *type_of(int status)
 {
 	if (status == 429)

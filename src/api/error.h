@@ -18,6 +18,14 @@ struct api_error {
 __attribute__((format(printf, 5, 6))) int api_error_set(struct api_error *error, int status, const char *code,
 							const char *param, const char *format, ...);
 
+/* Where in a request a fault is: "messages[3].content[0]". */
+struct api_place {
+	char text[sizeof(((struct api_error *)0)->param)];
+};
+__attribute__((format(printf, 1, 2))) struct api_place api_place(const char *format, ...);
+/* 400: what stands there is of a wrong type. Returns -1. */
+int api_error_type(struct api_error *error, struct api_place place, const char *wanted);
+
 /* {"error":{"message","type","param","code"}}; the type follows from the status. */
 void api_error_write(const struct api_error *error, struct api_json *out);
 

@@ -109,13 +109,10 @@ static int read_variables(const struct api_field *field, yyjson_val *value, stru
 {
 	if (!yyjson_is_obj(value))
 		return wrong_type(field, "an object", value, error);
-	size_t n;
-	char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &n);
-	if (!text)
+	api_json_value(&request->variables, value);
+	if (request->variables.failed)
 		return api_error_set(error, 500, NULL, NULL, "out of memory");
-	api_json_raw(&request->variables, text, n);
 	request->kwargs = value;
-	free(text);
 	return 0;
 }
 

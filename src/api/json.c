@@ -130,6 +130,17 @@ size_t api_json_code_points(const char *bytes, size_t n_bytes)
 	return n;
 }
 
+void api_json_value(struct api_json *json, yyjson_val *value)
+{
+	size_t n;
+	char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &n);
+	if (text)
+		api_json_raw(json, text, n);
+	else
+		json->failed = true;
+	free(text);
+}
+
 void api_json_f32(struct api_json *json, float value)
 {
 	char text[32];

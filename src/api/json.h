@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <yyjson.h>
 
 struct api_json {
 	char *bytes; /* owned */
@@ -27,6 +28,8 @@ __attribute__((format(printf, 2, 3))) void api_json_format(struct api_json *json
 /* A quoted string. Bytes that are not UTF-8 come out as U+FFFD, one per maximal ill-formed part (Unicode 16,
  * section 3.9, table 3-8), so any bytes make a valid string. */
 void api_json_string(struct api_json *json, const char *bytes, size_t n_bytes);
+/* A value of a document, as compact JSON. */
+void api_json_value(struct api_json *json, yyjson_val *value);
 /* The shortest decimal that reads back as the same float. JSON has no infinities: those become ±9999 (as OpenAI writes
  * the log of a zero probability), and NaN null. */
 void api_json_f32(struct api_json *json, float value);

@@ -1,33 +1,17 @@
 /* A conversation: checked, and written as the JSON array that the chat template gets. Content given in parts is joined,
  * because templates treat content as a string; all other members are the template's business and pass as they are. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/api/tools.h"
 
-/* Where in the request a fault is: "messages[3].content[0]". */
-struct place {
-	char text[64];
-};
-
-static struct place at(size_t message, const char *member)
+static struct api_place at(size_t message, const char *member)
 {
-	struct place place;
-	snprintf(place.text, sizeof place.text, "messages[%zu]%s", message, member);
-	return place;
+	return api_place("messages[%zu]%s", message, member);
 }
 
-static struct place at_part(size_t message, size_t part, const char *member)
+static struct api_place at_part(size_t message, size_t part, const char *member)
 {
-	struct place place;
-	snprintf(place.text, sizeof place.text, "messages[%zu].content[%zu]%s", message, part, member);
-	return place;
-}
-
-static int refuse(struct place place, const char *wanted, struct api_error *error)
-{
-	return api_error_set(error, 400, "invalid_type", place.text, "'%s' must be %s", place.text, wanted);
+	return api_place("messages[%zu].content[%zu]%s", message, part, member);
 }
 
 /* The text of one part, or NULL with the error set. */
@@ -35,13 +19,13 @@ static yyjson_val *part_text(yyjson_val *part, size_t message, size_t i, struct 
 {
 	yyjson_val *type = yyjson_obj_get(part, "type"), *text = yyjson_obj_get(part, "text");
 	if (!yyjson_is_str(type)) {
-		refuse(at_part(message, i, ""), "an object with a string 'type'", error);
+		api_error_type(error, at_part(message, i, ""), "an object with a string 'type'");
 	} else if (!yyjson_equals_str(type, "text")) {
 		api_error_set(error, 400, "unsupported_field", at_part(message, i, ".type").text,
 			      "content of type '%.64s' is not supported in this version, only 'text'",
 			      yyjson_get_str(type));
 	} else if (!yyjson_is_str(text)) {
-		refuse(at_part(message, i, ".text"), "a string", error);
+		api_error_type(error, at_part(message, i, ".text"), "a string");
 	} else {
 		return text;
 	}
@@ -67,24 +51,13 @@ static int write_parts(yyjson_val *parts, size_t message, struct api_json *out, 
 	return rc;
 }
 
-static void write_value(yyjson_val *value, struct api_json *out)
-{
-	size_t n;
-	char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &n);
-	if (text)
-		api_json_raw(out, text, n);
-	else
-		out->failed = true;
-	free(text);
-}
-
 static int write_content(yyjson_val *content, size_t message, struct api_json *out, struct api_error *error)
 {
 	if (yyjson_is_arr(content))
 		return write_parts(content, message, out, error);
 	if (!yyjson_is_str(content) && !yyjson_is_null(content))
-		return refuse(at(message, ".content"), "a string, null, or a list of parts", error);
-	write_value(content, out);
+		return api_error_type(error, at(message, ".content"), "a string, null, or a list of parts");
+	api_json_value(out, content);
 	return 0;
 }
 
@@ -95,27 +68,27 @@ static int write_member(yyjson_val *key, yyjson_val *value, size_t message, stru
 		return write_content(value, message, out, error);
 	if (yyjson_equals_str(key, "tool_calls"))
 		return api_write_message_calls(value, message, out, error);
-	write_value(value, out);
+	api_json_value(out, value);
 	return 0;
 }
 
 static int write_message(yyjson_val *message, size_t index, struct api_json *out, struct api_error *error)
 {
 	if (!yyjson_is_obj(message))
-		return refuse(at(index, ""), "an object", error);
+		return api_error_type(error, at(index, ""), "an object");
 	yyjson_val *role = yyjson_obj_get(message, "role");
 	if (!yyjson_is_str(role) || yyjson_get_len(role) == 0)
-		return refuse(at(index, ".role"), "a string that is not empty", error);
+		return api_error_type(error, at(index, ".role"), "a string that is not empty");
 	/* What an assistant did may have been something else than text. */
 	if (!yyjson_obj_get(message, "content") && !yyjson_equals_str(role, "assistant"))
 		return api_error_set(error, 400, "missing_field", at(index, ".content").text, "'%s' is missing",
 				     at(index, ".content").text);
 	if (yyjson_equals_str(role, "tool") && !yyjson_is_str(yyjson_obj_get(message, "tool_call_id")))
-		return refuse(at(index, ".tool_call_id"), "a string: the id of the call that this is the result of",
-			      error);
+		return api_error_type(error, at(index, ".tool_call_id"),
+				      "a string: the id of the call that this is the result of");
 	yyjson_val *name = yyjson_obj_get(message, "name");
 	if (name && !yyjson_is_str(name) && !yyjson_is_null(name))
-		return refuse(at(index, ".name"), "a string", error);
+		return api_error_type(error, at(index, ".name"), "a string");
 	yyjson_obj_iter members = yyjson_obj_iter_with(message);
 	const char *separator = "{";
 	for (yyjson_val *key; (key = yyjson_obj_iter_next(&members));) {

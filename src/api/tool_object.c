@@ -1,6 +1,5 @@
 #include "src/api/tool_object.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <yyjson.h>
 
@@ -95,17 +94,12 @@ bool tool_object_read(const char *bytes, size_t n, struct api_json *name, struct
 		       (!given || yyjson_is_obj(given) || yyjson_is_str(given));
 	if (is_call) {
 		api_json_raw(name, yyjson_get_str(called), yyjson_get_len(called));
-		size_t n_text = 2;
-		char *text = yyjson_is_obj(given) ? yyjson_val_write(given, YYJSON_WRITE_NOFLAG, &n_text) : NULL;
-		if (text)
-			api_json_raw(arguments, text, n_text);
+		if (yyjson_is_obj(given))
+			api_json_value(arguments, given);
 		else if (yyjson_is_str(given))
 			api_json_raw(arguments, yyjson_get_str(given), yyjson_get_len(given));
-		else if (!given)
-			api_json_text(arguments, "{}");
 		else
-			arguments->failed = true;
-		free(text);
+			api_json_text(arguments, "{}");
 	}
 	yyjson_doc_free(document);
 	return is_call;

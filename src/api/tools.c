@@ -1,44 +1,17 @@
 #include "src/api/tools.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/api/document.h"
 
-/* Where in the request a fault is: "tools[3].function.name". */
-struct place {
-	char text[72];
-};
-
-static struct place at_tool(size_t i, const char *member)
+static struct api_place at_tool(size_t i, const char *member)
 {
-	struct place place;
-	snprintf(place.text, sizeof place.text, "tools[%zu]%s", i, member);
-	return place;
+	return api_place("tools[%zu]%s", i, member);
 }
 
-static struct place at_call(size_t message, size_t i, const char *member)
+static struct api_place at_call(size_t message, size_t i, const char *member)
 {
-	struct place place;
-	snprintf(place.text, sizeof place.text, "messages[%zu].tool_calls[%zu]%s", message, i, member);
-	return place;
-}
-
-static int refuse(struct place place, const char *wanted, struct api_error *error)
-{
-	return api_error_set(error, 400, "invalid_type", place.text, "'%s' must be %s", place.text, wanted);
-}
-
-static void write_value(yyjson_val *value, struct api_json *out)
-{
-	size_t n;
-	char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &n);
-	if (text)
-		api_json_raw(out, text, n);
-	else
-		out->failed = true;
-	free(text);
+	return api_place("messages[%zu].tool_calls[%zu]%s", message, i, member);
 }
 
 /* What OpenAI's API allows, which is also what any model's format can carry. */
@@ -56,24 +29,24 @@ static int check_tool(yyjson_val *tool, size_t i, struct api_error *error)
 {
 	yyjson_val *type = yyjson_obj_get(tool, "type"), *function = yyjson_obj_get(tool, "function");
 	if (!yyjson_is_str(type))
-		return refuse(at_tool(i, ""), "an object with a string 'type'", error);
+		return api_error_type(error, at_tool(i, ""), "an object with a string 'type'");
 	if (!yyjson_equals_str(type, "function"))
 		return api_error_set(error, 400, "unsupported_field", at_tool(i, ".type").text,
 				     "tools of type '%.64s' are not supported in this version, only 'function'",
 				     yyjson_get_str(type));
 	if (!yyjson_is_obj(function))
-		return refuse(at_tool(i, ".function"), "an object", error);
+		return api_error_type(error, at_tool(i, ".function"), "an object");
 	if (!is_name(yyjson_obj_get(function, "name")))
-		return refuse(at_tool(i, ".function.name"), "1 to 64 letters, digits, '_' and '-'", error);
+		return api_error_type(error, at_tool(i, ".function.name"), "1 to 64 letters, digits, '_' and '-'");
 	yyjson_val *description = yyjson_obj_get(function, "description");
 	if (description && !yyjson_is_str(description) && !yyjson_is_null(description))
-		return refuse(at_tool(i, ".function.description"), "a string", error);
+		return api_error_type(error, at_tool(i, ".function.description"), "a string");
 	yyjson_val *parameters = yyjson_obj_get(function, "parameters");
 	if (parameters && !yyjson_is_obj(parameters) && !yyjson_is_null(parameters))
-		return refuse(at_tool(i, ".function.parameters"), "an object", error);
+		return api_error_type(error, at_tool(i, ".function.parameters"), "an object");
 	yyjson_val *strict = yyjson_obj_get(function, "strict");
 	if (strict && !yyjson_is_bool(strict) && !yyjson_is_null(strict))
-		return refuse(at_tool(i, ".function.strict"), "true or false", error);
+		return api_error_type(error, at_tool(i, ".function.strict"), "true or false");
 	if (yyjson_is_true(strict))
 		return api_error_set(error, 400, "unsupported_field", at_tool(i, ".function.strict").text,
 				     "'%s' is not supported in this version: arguments are what the model writes",
@@ -141,13 +114,13 @@ int api_tools_settle(struct api_request *request, struct api_error *error)
 	struct api_json *out = &request->variables;
 	api_json_reset(out);
 	api_json_text(out, "{\"tools\":");
-	write_value(request->tools, out);
+	api_json_value(out, request->tools);
 	yyjson_obj_iter members = yyjson_obj_iter_with(request->kwargs);
 	for (yyjson_val *key; (key = yyjson_obj_iter_next(&members));) {
 		api_json_text(out, ",");
 		api_json_string(out, yyjson_get_str(key), yyjson_get_len(key));
 		api_json_text(out, ":");
-		write_value(yyjson_obj_iter_get_val(key), out);
+		api_json_value(out, yyjson_obj_iter_get_val(key));
 	}
 	api_json_text(out, "}");
 	request->calls_tools = true;
@@ -156,14 +129,14 @@ int api_tools_settle(struct api_request *request, struct api_error *error)
 
 /* --- calls of earlier turns ------------------------------------------------------------------- */
 
-static int write_arguments(yyjson_val *arguments, struct place place, struct api_json *out, struct api_error *error)
+static int write_arguments(yyjson_val *arguments, struct api_place place, struct api_json *out, struct api_error *error)
 {
 	if (yyjson_is_obj(arguments)) {
-		write_value(arguments, out);
+		api_json_value(out, arguments);
 		return 0;
 	}
 	if (!yyjson_is_str(arguments))
-		return refuse(place, "a string", error);
+		return api_error_type(error, place, "a string");
 	if (yyjson_get_len(arguments) == 0) { /* some servers say so for a tool without parameters */
 		api_json_text(out, "{}");
 		return 0;
@@ -173,7 +146,7 @@ static int write_arguments(yyjson_val *arguments, struct place place, struct api
 	if (api_document_read(yyjson_get_str(arguments), yyjson_get_len(arguments), &document, &why))
 		return api_error_set(error, why.status, "invalid_value", place.text,
 				     "'%s' is not a JSON object: %.160s", place.text, why.message);
-	write_value(yyjson_doc_get_root(document), out);
+	api_json_value(out, yyjson_doc_get_root(document));
 	yyjson_doc_free(document);
 	return 0;
 }
@@ -183,21 +156,21 @@ static int write_call(yyjson_val *call, size_t message, size_t i, struct api_jso
 	yyjson_val *id = yyjson_obj_get(call, "id"), *type = yyjson_obj_get(call, "type");
 	yyjson_val *function = yyjson_obj_get(call, "function"), *name = yyjson_obj_get(function, "name");
 	if (!yyjson_is_obj(call))
-		return refuse(at_call(message, i, ""), "an object", error);
+		return api_error_type(error, at_call(message, i, ""), "an object");
 	if (!yyjson_is_str(id))
-		return refuse(at_call(message, i, ".id"), "a string", error);
+		return api_error_type(error, at_call(message, i, ".id"), "a string");
 	if (type && !yyjson_equals_str(type, "function"))
-		return refuse(at_call(message, i, ".type"), "\"function\"", error);
+		return api_error_type(error, at_call(message, i, ".type"), "\"function\"");
 	if (!yyjson_is_obj(function))
-		return refuse(at_call(message, i, ".function"), "an object", error);
+		return api_error_type(error, at_call(message, i, ".function"), "an object");
 	if (!yyjson_is_str(name) || yyjson_get_len(name) == 0)
-		return refuse(at_call(message, i, ".function.name"), "a string that is not empty", error);
+		return api_error_type(error, at_call(message, i, ".function.name"), "a string that is not empty");
 	api_json_text(out, "{\"id\":");
-	write_value(id, out);
+	api_json_value(out, id);
 	api_json_text(out, ",\"type\":\"function\",\"function\":{\"name\":");
-	write_value(name, out);
+	api_json_value(out, name);
 	api_json_text(out, ",\"arguments\":");
-	struct place place = at_call(message, i, ".function.arguments");
+	struct api_place place = at_call(message, i, ".function.arguments");
 	if (write_arguments(yyjson_obj_get(function, "arguments"), place, out, error))
 		return -1;
 	api_json_text(out, "}}");
@@ -206,12 +179,11 @@ static int write_call(yyjson_val *call, size_t message, size_t i, struct api_jso
 
 int api_write_message_calls(yyjson_val *calls, size_t message, struct api_json *out, struct api_error *error)
 {
-	struct place place;
-	snprintf(place.text, sizeof place.text, "messages[%zu].tool_calls", message);
+	struct api_place place = api_place("messages[%zu].tool_calls", message);
 	if (!yyjson_is_arr(calls))
-		return refuse(place, "a list", error);
+		return api_error_type(error, place, "a list");
 	if (yyjson_arr_size(calls) > API_MESSAGE_CALLS_MAX)
-		return refuse(place, "a list of 128 calls at most", error);
+		return api_error_type(error, place, "a list of 128 calls at most");
 	yyjson_arr_iter items = yyjson_arr_iter_with(calls);
 	size_t i = 0;
 	for (yyjson_val *call; (call = yyjson_arr_iter_next(&items)); i++) {
