@@ -135,14 +135,8 @@ def start():
 @pytest.fixture(scope="session")
 def daemon(model):
     """One daemon with the default model and default settings for all tests that only ask."""
-    running = weightd.Daemon({"smollm2": model})
-    try:
-        running.wait_ready()
+    with weightd.running({"smollm2": model}) as running:
         yield running
-    except BaseException:
-        running.kill()
-        raise
-    running.stop()
 
 
 @pytest.fixture

@@ -70,14 +70,8 @@ FIELDS = [
 
 @pytest.fixture(scope="module")
 def tiny_daemon(tiny):
-    running = weightd.Daemon({"tiny": tiny})
-    try:
-        running.wait_ready()
+    with weightd.running({"tiny": tiny}) as running:
         yield running
-    except BaseException:
-        running.kill()
-        raise
-    running.stop()
 
 
 class KeptAlive(http.client.HTTPConnection):

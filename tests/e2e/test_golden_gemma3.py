@@ -23,14 +23,8 @@ def http():
     if not path.exists():
         command = [weightd.WEIGHTCTL, "pull", "gemma3-270m", "--dir", path.parent, "--catalogue", weightd.CATALOGUE]
         subprocess.run(command, check=True)
-    running = weightd.Daemon({"gemma3": path})
-    try:
-        running.wait_ready()
+    with weightd.running({"gemma3": path}) as running:
         yield running.http
-    except BaseException:
-        running.kill()
-        raise
-    running.stop()
 
 
 def test_tokenize(http, golden):

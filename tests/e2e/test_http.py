@@ -104,15 +104,9 @@ OTHER = {
 
 @pytest.fixture(scope="module")
 def path(tiny):
-    running = weightd.Daemon({"tiny": tiny})
-    try:
-        running.wait_ready()
+    with weightd.running({"tiny": tiny}) as running:
         yield running.socket
         assert running.http.get("/health").status == 200
-    except BaseException:
-        running.kill()
-        raise
-    running.stop()
 
 
 def answers(path, sent, piece):

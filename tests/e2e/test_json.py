@@ -57,14 +57,8 @@ BAD_BODIES = [
 
 @pytest.fixture(scope="module")
 def tiny_http(tiny):
-    running = weightd.Daemon({"tiny": tiny})
-    try:
-        running.wait_ready()
+    with weightd.running({"tiny": tiny}) as running:
         yield running.http
-    except BaseException:
-        running.kill()
-        raise
-    running.stop()
 
 
 def wrong_verdicts(http, target, bodies, status):

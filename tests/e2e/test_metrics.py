@@ -48,14 +48,9 @@ def total(values, name, **labels):
 @pytest.fixture(scope="module")
 def busy(model):
     """A daemon of our own, so that counts are exact, with two models, so that sums and labels differ."""
-    running = weightd.Daemon({"smollm2": model, "other": model}, {"prefix_cache_bytes": "16M"})
-    try:
+    with weightd.running({"smollm2": model, "other": model}, {"prefix_cache_bytes": "16M"}) as running:
         running.wait_all_ready()
         yield running
-    except BaseException:
-        running.kill()
-        raise
-    running.stop()
 
 
 def test_the_format_is_what_prometheus_reads(busy):

@@ -49,20 +49,14 @@ def hermes_model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def daemon_of_three(hermes_model, tiny):
-    running = weightd.Daemon(
-        {
-            "hermes": hermes_model,
-            "plain": tiny,
-            "thinker": {"path": tiny, "reasoning": "think", "tool_parser": "mistral"},
-        }
-    )
-    try:
+    models = {
+        "hermes": hermes_model,
+        "plain": tiny,
+        "thinker": {"path": tiny, "reasoning": "think", "tool_parser": "mistral"},
+    }
+    with weightd.running(models) as running:
         running.wait_all_ready()
         yield running
-    except BaseException:
-        running.kill()
-        raise
-    running.stop()
 
 
 def ids_of(http, model, text):

@@ -294,6 +294,20 @@ def proc_figures(pid, file):
     return {name: int(kib) * 1024 for name, kib in re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE)}
 
 
+@contextlib.contextmanager
+def running(*arguments, **more):
+    """A daemon for the tests of a module: ready when it is handed out, stopped (which asserts a good end) afterwards, and
+    killed if it never got ready."""
+    daemon = Daemon(*arguments, **more)
+    try:
+        daemon.wait_ready()
+        yield daemon
+    except BaseException:
+        daemon.kill()
+        raise
+    daemon.stop()
+
+
 def smaps_rollup(pid):
     """The figures of /proc/PID/smaps_rollup and status in bytes."""
     return {**proc_figures(pid, "smaps_rollup"), **proc_figures(pid, "status")}
