@@ -12,25 +12,10 @@
 #include "tests/unit/suite.h"
 
 /* A vocabulary, its table and a tokenizer on it. */
-struct fixture {
-	struct vocab vocab;
-	void *table;
-	uint64_t table_bytes;
-	struct tokenizer *tokenizer;
-};
-
 static void attach(struct fixture *f)
 {
 	struct err err = {""};
-	ck_assert_msg(vocab_table(&f->vocab.source, &f->table, &f->table_bytes, &err) == 0, "%s", err.text);
-	ck_assert_msg(tokenizer_attach(f->table, f->table_bytes, &f->tokenizer, &err) == 0, "%s", err.text);
-}
-
-static void fini(struct fixture *f)
-{
-	tokenizer_detach(f->tokenizer);
-	free(f->table);
-	vocab_fini(&f->vocab);
+	ck_assert_msg(fixture_attach(f, &err) == 0, "%s", err.text);
 }
 
 static struct token_list encode(const struct tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
@@ -102,7 +87,7 @@ START_TEST(merges_follow_rank_not_length_or_place)
 	expect(&f, "abcd", false, false, 'a', bcd);
 	expect(&f, "abab", false, false, ab, ab);
 	(void)abc; /* can't be reached: there is no way to it that does not use b c first */
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -116,7 +101,7 @@ START_TEST(equal_ranks_merge_from_the_left)
 	expect(&f, "aaa", false, false, aa, 'a');
 	expect(&f, "aaaaa", false, false, aaaa, 'a');
 	expect(&f, "aaaaaaa", false, false, aaaa, aa, 'a');
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -129,7 +114,7 @@ START_TEST(first_of_a_merge_listed_twice_counts)
 	vocab_merge(&f.vocab, 'a', 'b');
 	attach(&f);
 	expect(&f, "abc", false, false, ab, 'c');
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -153,7 +138,7 @@ START_TEST(no_merge_crosses_a_word)
 	expect(&f, "\n\n\n", false, false, nl, '\n');
 	expect(&f, "b's", false, false, 'b', ts);
 	expect(&f, "'sb", false, false, ts, 'b');
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -178,7 +163,7 @@ START_TEST(contractions_are_words)
 	expect(&f, "'Sq", false, false, '\'', merged['S']);
 	expect(&f, "'xq", false, false, '\'', merged['x']);
 	expect(&f, "'lq", false, false, '\'', merged['l']);
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -191,7 +176,7 @@ START_TEST(mongolian_vowel_separator_is_no_white_space)
 	attach(&f);
 	expect(&f, "x \u180ey", false, false, 'x', blank_e1, 0xa0, 0x8e, 'y');
 	expect(&f, "x \u1680y", false, false, 'x', ' ', 0xe1, 0x9a, 0x80, 'y'); /* U+1680 is: two, so it stands alone */
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -250,7 +235,7 @@ START_TEST(random_texts_equal_the_reference)
 		token_list_fini(&list);
 		check_round_trip(f.tokenizer, text, n_bytes, true);
 	}
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -274,7 +259,7 @@ START_TEST(random_bytes_come_back)
 			text[i] = pick(3) ? (char)pick(256) : "<|x|> \xff\xfe\xe8\xaa\x9e"[pick(11)];
 		check_round_trip(f.tokenizer, text, n_bytes, round % 2);
 	}
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -293,7 +278,7 @@ START_TEST(malformed_bytes_do_not_change_the_words_around_them)
 	expect(&f, "b\xff", false, false, 'b', 0xff);
 	(void)b_ff; /* would join a letter and a malformed byte */
 	expect(&f, "\xc0\x80", false, false, 0xc0, 0x80);
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -314,7 +299,7 @@ START_TEST(bytes_without_a_token)
 	/* Malformed ones are replaced by U+FFFD: EF BF BD. */
 	expect(&f, "a\xff", false, false, a, 0xef - 1, 0xbf - 1, 0xbd - 1);
 	expect(&f, "\xf1\xc0", false, false, 0xef - 1, 0xbf - 1, 0xbd - 1, 0xc0 - 1);
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -337,7 +322,7 @@ START_TEST(special_spellings)
 	expect(&f, "<|end|", false, true, '<', '|', 'e', 'n', 'd', '|'); /* cut at the end of the text */
 	expect(&f, "<<|end|>", false, true, '<', control);
 	expect(&f, "<unused>", false, true, '<', 'u', 'n', 'u', 's', 'e', 'd', '>');
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -359,7 +344,7 @@ START_TEST(leftmost_then_longest_special_wins)
 	expect(&f, "abcd", false, false, ab, 'c', 'd'); /* the longer ones are not looked for */
 	expect(&f, "abcab", false, true, abc, ab);
 	expect(&f, "a\xff\xfe\xff", false, true, 'a', high, 0xff);
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -373,7 +358,7 @@ START_TEST(words_end_at_specials)
 	attach(&f);
 	expect(&f, "a  <s> a", false, true, 'a', two, control, blank_a);
 	expect(&f, "  a", false, true, ' ', blank_a);
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -408,7 +393,7 @@ START_TEST(adds_bos_and_eos_as_the_model_says)
 		ck_assert(tokenizer_is_end(f.tokenizer, eot));
 		ck_assert(!tokenizer_is_end(f.tokenizer, bos));
 		ck_assert(!tokenizer_is_end(f.tokenizer, UINT32_MAX)); /* -1 stands for none, not for this id */
-		fini(&f);
+		fixture_fini(&f);
 	}
 }
 END_TEST
@@ -423,7 +408,7 @@ START_TEST(no_special_ids)
 	ck_assert_int_eq(tokenizer_eos(f.tokenizer), -1);
 	ck_assert(!tokenizer_is_end(f.tokenizer, UINT32_MAX));
 	ck_assert_uint_eq(tokenizer_n_tokens(f.tokenizer), 256);
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -471,7 +456,7 @@ START_TEST(pieces_are_what_a_token_adds_to_a_text)
 		ck_assert_uint_eq(n_bytes, 1);
 		ck_assert_uint_eq((uint8_t)*piece, id);
 	}
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -491,7 +476,7 @@ START_TEST(whole_words_before_merges)
 		else
 			expect(&f, "abc.abcd", false, false, 'a', bc, '.', 'a', bc, 'd');
 		expect(&f, "dd", false, false, 'd', 'd'); /* only normal tokens are words */
-		fini(&f);
+		fixture_fini(&f);
 	}
 }
 END_TEST
@@ -519,7 +504,7 @@ START_TEST(stops_at_the_limit_and_leaves_the_list_as_it_was)
 	ck_assert_uint_eq(list.n, 10);
 	token_list_fini(&list);
 	ck_assert_ptr_null(list.ids);
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -539,7 +524,7 @@ START_TEST(table_may_lie_anywhere)
 	struct err err = {""};
 	ck_assert_msg(tokenizer_attach(copy, f.table_bytes, &f.tokenizer, &err) == 0, "%s", err.text);
 	expect(&f, "abc<s>", false, true, abc, control);
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 
@@ -566,7 +551,7 @@ START_TEST(long_texts_take_linear_time)
 		memcpy(text + at, units[_i], n_unit);
 	check_round_trip(f.tokenizer, text, n_bytes, true);
 	free(text);
-	fini(&f);
+	fixture_fini(&f);
 }
 END_TEST
 

@@ -13,68 +13,58 @@
 
 enum { MAX_PIECES = 600, MAX_TEXT = 300 };
 
-struct fixture {
-	struct vocab vocab;
+struct scored {
+	struct fixture base;
 	float scores[MAX_PIECES];
-	void *table;
-	uint64_t table_bytes;
-	struct tokenizer *tokenizer;
 };
 
-static void begin(struct fixture *f)
+static void begin(struct scored *f)
 {
-	*f = (struct fixture){0};
-	vocab_init_bytes(&f->vocab, (const uint8_t[256]){0});
-	f->vocab.source.model = "llama";
-	f->vocab.source.scores = f->scores;
-	f->vocab.source.unk = vocab_add(&f->vocab, "<unk>", 5, TOKEN_UNKNOWN);
-	f->vocab.source.bos = vocab_add(&f->vocab, "<s>", 3, TOKEN_CONTROL);
-	f->vocab.source.eos = vocab_add(&f->vocab, "</s>", 4, TOKEN_CONTROL);
+	*f = (struct scored){0};
+	vocab_init_bytes(&f->base.vocab, (const uint8_t[256]){0});
+	f->base.vocab.source.model = "llama";
+	f->base.vocab.source.scores = f->scores;
+	f->base.vocab.source.unk = vocab_add(&f->base.vocab, "<unk>", 5, TOKEN_UNKNOWN);
+	f->base.vocab.source.bos = vocab_add(&f->base.vocab, "<s>", 3, TOKEN_CONTROL);
+	f->base.vocab.source.eos = vocab_add(&f->base.vocab, "</s>", 4, TOKEN_CONTROL);
 }
 
-static uint32_t add(struct fixture *f, const char *spelled, float score)
+static uint32_t add(struct scored *f, const char *spelled, float score)
 {
-	ck_assert_uint_lt(f->vocab.source.n_tokens, MAX_PIECES);
-	uint32_t id = vocab_add(&f->vocab, spelled, (uint32_t)strlen(spelled), TOKEN_NORMAL);
+	ck_assert_uint_lt(f->base.vocab.source.n_tokens, MAX_PIECES);
+	uint32_t id = vocab_add(&f->base.vocab, spelled, (uint32_t)strlen(spelled), TOKEN_NORMAL);
 	f->scores[id] = score;
 	return id;
 }
 
-static uint32_t add_bytes(struct fixture *f)
+static uint32_t add_bytes(struct scored *f)
 {
-	uint32_t first = f->vocab.source.n_tokens;
+	uint32_t first = f->base.vocab.source.n_tokens;
 	for (unsigned byte = 0; byte < 256; byte++) {
 		char spelled[8];
 		snprintf(spelled, sizeof spelled, "<0x%02X>", byte);
-		vocab_add(&f->vocab, spelled, 6, TOKEN_BYTE);
+		vocab_add(&f->base.vocab, spelled, 6, TOKEN_BYTE);
 	}
 	return first;
 }
 
-static void attach(struct fixture *f)
+static void attach(struct scored *f)
 {
 	struct err err = {""};
-	ck_assert_msg(vocab_table(&f->vocab.source, &f->table, &f->table_bytes, &err) == 0, "%s", err.text);
-	ck_assert_msg(tokenizer_attach(f->table, f->table_bytes, &f->tokenizer, &err) == 0, "%s", err.text);
+	ck_assert_msg(fixture_attach(&f->base, &err) == 0, "%s", err.text);
 }
 
-static void end(struct fixture *f)
-{
-	tokenizer_detach(f->tokenizer);
-	free(f->table);
-	vocab_fini(&f->vocab);
-}
-
-static struct token_list encode(const struct fixture *f, const char *text, size_t n_bytes, bool add_special)
+static struct token_list encode(const struct scored *f, const char *text, size_t n_bytes, bool add_special)
 {
 	struct token_list list = {0};
 	struct err err = {""};
-	ck_assert_int_eq(tokenizer_encode(f->tokenizer, text, n_bytes, add_special, true, SIZE_MAX, &list, &err), 0);
+	ck_assert_int_eq(tokenizer_encode(f->base.tokenizer, text, n_bytes, add_special, true, SIZE_MAX, &list, &err),
+			 0);
 	return list;
 }
 
 /* Encodes a C string; `want` ends with -1. */
-static void check_ids(const struct fixture *f, const char *text, bool add_special, const int *want)
+static void check_ids(const struct scored *f, const char *text, bool add_special, const int *want)
 {
 	struct token_list list = encode(f, text, strlen(text), add_special);
 	size_t n = 0;
@@ -118,7 +108,7 @@ static size_t make_symbols(const char *text, size_t n_bytes, struct symbol *symb
 	return n;
 }
 
-static size_t reference_merge(const struct fixture *f, struct symbol *symbols, size_t n)
+static size_t reference_merge(const struct scored *f, struct symbol *symbols, size_t n)
 {
 	for (;;) {
 		size_t best = n;
@@ -127,7 +117,7 @@ static size_t reference_merge(const struct fixture *f, struct symbol *symbols, s
 			char joined[6 * MAX_TEXT];
 			memcpy(joined, symbols[i].text, symbols[i].n);
 			memcpy(joined + symbols[i].n, symbols[i + 1].text, symbols[i + 1].n);
-			uint32_t id = find_piece(&f->vocab, joined, symbols[i].n + symbols[i + 1].n);
+			uint32_t id = find_piece(&f->base.vocab, joined, symbols[i].n + symbols[i + 1].n);
 			if (id != UINT32_MAX && (best == n || f->scores[id] > best_score)) {
 				best = i;
 				best_score = f->scores[id];
@@ -143,14 +133,14 @@ static size_t reference_merge(const struct fixture *f, struct symbol *symbols, s
 }
 
 /* Ids of well-formed text; first_byte: the id of <0x00>, UINT32_MAX: no byte tokens. */
-static size_t reference_encode(const struct fixture *f, const char *text, size_t n_bytes, uint32_t first_byte,
+static size_t reference_encode(const struct scored *f, const char *text, size_t n_bytes, uint32_t first_byte,
 			       uint32_t *out)
 {
 	static struct symbol symbols[MAX_TEXT];
 	size_t n = reference_merge(f, symbols, make_symbols(text, n_bytes, symbols)), n_out = 0;
-	uint32_t unk = (uint32_t)f->vocab.source.unk;
+	uint32_t unk = (uint32_t)f->base.vocab.source.unk;
 	for (size_t i = 0; i < n; i++) {
-		uint32_t id = find_piece(&f->vocab, symbols[i].text, symbols[i].n);
+		uint32_t id = find_piece(&f->base.vocab, symbols[i].text, symbols[i].n);
 		bool is_blank = symbols[i].n == 3 && memcmp(symbols[i].text, "\u2581", 3) == 0;
 		if (id != UINT32_MAX)
 			out[n_out++] = id;
@@ -182,7 +172,7 @@ static void random_piece(char *out)
 }
 
 /* Few letters and few scores: pieces compete, scores tie, and pieces contain what is no piece. */
-static uint32_t random_vocab(struct fixture *f)
+static uint32_t random_vocab(struct scored *f)
 {
 	begin(f);
 	uint32_t first_byte = pick(2) ? add_bytes(f) : UINT32_MAX;
@@ -192,7 +182,7 @@ static uint32_t random_vocab(struct fixture *f)
 	for (unsigned i = 0; i < 10 + pick(100); i++) {
 		char piece[64];
 		random_piece(piece);
-		if (vocab_find(&f->vocab, piece, (uint32_t)strlen(piece)) == UINT32_MAX)
+		if (vocab_find(&f->base.vocab, piece, (uint32_t)strlen(piece)) == UINT32_MAX)
 			add(f, piece, -(float)pick(12) / 4);
 	}
 	attach(f);
@@ -214,7 +204,7 @@ START_TEST(merges_as_the_reference_does)
 {
 	srand((unsigned)_i + 1);
 	for (unsigned round = 0; round < 40; round++) {
-		struct fixture f;
+		struct scored f;
 		uint32_t first_byte = random_vocab(&f);
 		for (unsigned t = 0; t < 50; t++) {
 			char text[MAX_TEXT];
@@ -225,7 +215,7 @@ START_TEST(merges_as_the_reference_does)
 				      "round %u, \"%.*s\": %zu tokens, not %zu", round, (int)n_bytes, text, list.n, n);
 			token_list_fini(&list);
 		}
-		end(&f);
+		fixture_fini(&f.base);
 	}
 }
 END_TEST
@@ -234,7 +224,7 @@ START_TEST(slices_cannot_be_seen)
 {
 	srand(5);
 	for (unsigned round = 0; round < 300; round++) {
-		struct fixture f;
+		struct scored f;
 		random_vocab(&f);
 		char text[MAX_TEXT + 1];
 		size_t n_bytes = random_text(text);
@@ -242,7 +232,7 @@ START_TEST(slices_cannot_be_seen)
 			text[n_bytes++] = (char)pick(256); /* often malformed */
 		struct token_list want = encode(&f, text, n_bytes, true), list = {0};
 		struct tokenizer_encoding *encoding;
-		ck_assert_int_eq(tokenizer_encoding_begin(f.tokenizer, text, n_bytes, true, true, SIZE_MAX, &list,
+		ck_assert_int_eq(tokenizer_encoding_begin(f.base.tokenizer, text, n_bytes, true, true, SIZE_MAX, &list,
 							  &encoding, NULL),
 				 0);
 		int ret;
@@ -256,7 +246,7 @@ START_TEST(slices_cannot_be_seen)
 			ck_assert_mem_eq(list.ids, want.ids, list.n * sizeof *list.ids);
 		token_list_fini(&list);
 		token_list_fini(&want);
-		end(&f);
+		fixture_fini(&f.base);
 	}
 }
 END_TEST
@@ -265,7 +255,7 @@ END_TEST
 
 START_TEST(the_highest_score_merges_first_and_the_leftmost_of_equals)
 {
-	struct fixture f;
+	struct scored f;
 	begin(&f);
 	int a = (int)add(&f, "a", -9), b = (int)add(&f, "b", -9), ab = (int)add(&f, "ab", -1),
 	    ba = (int)add(&f, "ba", -2), aa = (int)add(&f, "aa", -3);
@@ -274,19 +264,19 @@ START_TEST(the_highest_score_merges_first_and_the_leftmost_of_equals)
 	check_ids(&f, "baba", false, ids(b, ab, a));
 	check_ids(&f, "aaa", false, ids(aa, a));
 	check_ids(&f, "bba", false, ids(b, ba));
-	end(&f);
+	fixture_fini(&f.base);
 }
 END_TEST
 
 START_TEST(blanks_before_a_text_and_behind_specials)
 {
-	struct fixture f;
+	struct scored f;
 	begin(&f);
 	int blank = (int)add(&f, "\u2581", -9), a = (int)add(&f, "a", -9), blank_a = (int)add(&f, "\u2581a", -1);
-	int user = (int)vocab_add(&f.vocab, "[u\u2581v]", 7, TOKEN_USER_DEFINED), bos = (int)f.vocab.source.bos,
-	    byte = (int)add_bytes(&f);
-	f.vocab.source.blank = TOKENIZER_BLANK_EVERY;
-	f.vocab.source.add_bos = true;
+	int user = (int)vocab_add(&f.base.vocab, "[u\u2581v]", 7, TOKEN_USER_DEFINED),
+	    bos = (int)f.base.vocab.source.bos, byte = (int)add_bytes(&f);
+	f.base.vocab.source.blank = TOKENIZER_BLANK_EVERY;
+	f.base.vocab.source.add_bos = true;
 	attach(&f);
 	check_ids(&f, "", false, ids(-1));
 	check_ids(&f, "", true, ids(bos));
@@ -302,52 +292,52 @@ START_TEST(blanks_before_a_text_and_behind_specials)
 		  false, ids(blank, byte + 0xff, a)); /* also before bytes that are no text */
 	check_ids(&f, "<0x41>", false,
 		  ids(blank, byte + '<', byte + '0', byte + 'x', byte + '4', byte + '1', byte + '>'));
-	end(&f);
+	fixture_fini(&f.base);
 	begin(&f);
 	a = (int)add(&f, "a", -9);
 	add(&f, "\u2581a", -1);
 	attach(&f);
 	check_ids(&f, "a", false, ids(a)); /* no prefix unless the model says so */
-	end(&f);
+	fixture_fini(&f.base);
 }
 END_TEST
 
 START_TEST(a_text_with_its_own_begin_token_gets_no_second_one)
 {
-	struct fixture f;
+	struct scored f;
 	begin(&f);
-	int a = (int)add(&f, "a", -9), bos = (int)f.vocab.source.bos;
-	f.vocab.source.add_bos = true;
+	int a = (int)add(&f, "a", -9), bos = (int)f.base.vocab.source.bos;
+	f.base.vocab.source.add_bos = true;
 	attach(&f);
 	check_ids(&f, "a", true, ids(bos, a));
 	check_ids(&f, "<s>a", true, ids(bos, a));
 	check_ids(&f, "<s><s>a", true, ids(bos, bos, a)); /* what is written is written */
 	check_ids(&f, "a<s>", true, ids(bos, a, bos));
 	struct token_list list = {0};
-	ck_assert_int_eq(tokenizer_encode(f.tokenizer, "<s>", 3, true, false, 10, &list, NULL), 0);
+	ck_assert_int_eq(tokenizer_encode(f.base.tokenizer, "<s>", 3, true, false, 10, &list, NULL), 0);
 	ck_assert_uint_eq(list.ids[0], (uint32_t)bos); /* there it is only letters, so one is added */
 	ck_assert_uint_gt(list.n, 1);
 	token_list_fini(&list);
-	end(&f);
+	fixture_fini(&f.base);
 }
 END_TEST
 
 START_TEST(unknown_characters)
 {
-	struct fixture f;
+	struct scored f;
 	begin(&f);
-	int a = (int)add(&f, "a", -9), unk = (int)f.vocab.source.unk;
+	int a = (int)add(&f, "a", -9), unk = (int)f.base.vocab.source.unk;
 	attach(&f);
 	check_ids(&f, "xyaz\u8a9e", false, ids(unk, a, unk)); /* once for a run */
 	check_ids(&f, "\xff\xfe", false, ids(unk));
-	end(&f);
+	fixture_fini(&f.base);
 }
 END_TEST
 
 /* The pieces of a text's tokens are the text, but for what the prefix added. */
 START_TEST(pieces_are_the_text)
 {
-	struct fixture f;
+	struct scored f;
 	begin(&f);
 	add(&f, "\u2581", -9);
 	add(&f, "\u2581ab", -1);
@@ -359,41 +349,41 @@ START_TEST(pieces_are_the_text)
 	size_t at = 0;
 	for (size_t i = 0; i < list.n; i++) {
 		uint32_t n_bytes;
-		const char *piece = tokenizer_piece(f.tokenizer, list.ids[i], false, &n_bytes);
+		const char *piece = tokenizer_piece(f.base.tokenizer, list.ids[i], false, &n_bytes);
 		ck_assert_uint_le(at + n_bytes, sizeof text - 1);
 		ck_assert_mem_eq(piece, text + at, n_bytes);
 		at += n_bytes;
 	}
 	ck_assert_uint_eq(at, sizeof text - 1);
 	token_list_fini(&list);
-	end(&f);
+	fixture_fini(&f.base);
 }
 END_TEST
 
 /* --- hostile lists and tables ----------------------------------------------------------------- */
 
-static void refused(struct fixture *f, int code, const char *says)
+static void refused(struct scored *f, int code, const char *says)
 {
 	struct err err = {""};
-	ck_assert_int_eq(vocab_table(&f->vocab.source, &f->table, &f->table_bytes, &err), code);
+	ck_assert_int_eq(vocab_table(&f->base.vocab.source, &f->base.table, &f->base.table_bytes, &err), code);
 	ck_assert_msg(strstr(err.text, says), "\"%s\" does not say \"%s\"", err.text, says);
-	end(f);
+	fixture_fini(&f->base);
 }
 
 START_TEST(bad_lists)
 {
 	static const float bad[] = {NAN, INFINITY, -INFINITY};
-	struct fixture f;
+	struct scored f;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		begin(&f);
 		add(&f, "a", bad[i]);
 		refused(&f, -EINVAL, "tokenizer.ggml.scores[3]");
 	}
 	begin(&f);
-	f.vocab.source.scores = NULL;
+	f.base.vocab.source.scores = NULL;
 	refused(&f, -EINVAL, "tokenizer.ggml.scores is missing");
 	begin(&f);
-	f.vocab.source.unk = -1;
+	f.base.vocab.source.unk = -1;
 	refused(&f, -EINVAL, "neither byte tokens nor an unknown_token_id");
 	begin(&f);
 	char *long_piece = calloc(1, TABLE_MAX_PIECE_BYTES + 2);
@@ -407,18 +397,18 @@ END_TEST
 START_TEST(flipped_at_random)
 {
 	srand((unsigned)_i + 1);
-	struct fixture f;
+	struct scored f;
 	random_vocab(&f);
 	unsigned n_taken = 0;
 	for (unsigned round = 0; round < 300; round++) {
 		char *spoilt;
-		if (posix_memalign((void **)&spoilt, 64, f.table_bytes) != 0)
+		if (posix_memalign((void **)&spoilt, 64, f.base.table_bytes) != 0)
 			abort();
-		memcpy(spoilt, f.table, f.table_bytes);
+		memcpy(spoilt, f.base.table, f.base.table_bytes);
 		for (unsigned n = 1 + pick(8); n--;)
-			spoilt[pick(round % 2 ? 128 : (unsigned)f.table_bytes)] ^= (char)(1u << pick(8));
+			spoilt[pick(round % 2 ? 128 : (unsigned)f.base.table_bytes)] ^= (char)(1u << pick(8));
 		struct tokenizer *tokenizer;
-		int ret = tokenizer_attach(spoilt, f.table_bytes, &tokenizer, NULL);
+		int ret = tokenizer_attach(spoilt, f.base.table_bytes, &tokenizer, NULL);
 		if (ret == 0) {
 			char text[MAX_TEXT + 1];
 			struct token_list list = {0};
@@ -436,7 +426,7 @@ START_TEST(flipped_at_random)
 		free(spoilt);
 	}
 	ck_assert_uint_gt(n_taken, 0);
-	end(&f);
+	fixture_fini(&f.base);
 }
 END_TEST
 

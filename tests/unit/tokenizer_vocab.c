@@ -137,3 +137,16 @@ int vocab_table(const struct tokenizer_source *source, void **table, uint64_t *b
 	*bytes = n_bytes;
 	return 0;
 }
+
+int fixture_attach(struct fixture *fixture, struct err *err)
+{
+	int rc = vocab_table(&fixture->vocab.source, &fixture->table, &fixture->table_bytes, err);
+	return rc ? rc : tokenizer_attach(fixture->table, fixture->table_bytes, &fixture->tokenizer, err);
+}
+
+void fixture_fini(struct fixture *fixture)
+{
+	tokenizer_detach(fixture->tokenizer);
+	free(fixture->table);
+	vocab_fini(&fixture->vocab);
+}

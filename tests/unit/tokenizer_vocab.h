@@ -30,4 +30,15 @@ uint32_t vocab_find(const struct vocab *vocab, const char *spelled, uint32_t n_b
 /* Builds the table in memory of exactly its size, 64-byte aligned; *table returns owned. */
 int vocab_table(const struct tokenizer_source *source, void **table, uint64_t *bytes, struct err *err);
 
+/* A vocabulary and the tokenizer attached to its table. Zeroed to begin with; fill in `vocab`, then attach. */
+struct fixture {
+	struct vocab vocab;
+	void *table;
+	uint64_t table_bytes;
+	struct tokenizer *tokenizer;
+};
+/* 0 or what building and attaching said. */
+int fixture_attach(struct fixture *fixture, struct err *err);
+void fixture_fini(struct fixture *fixture);
+
 #endif
