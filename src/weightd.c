@@ -1,4 +1,5 @@
 /* weightd: one program, several processes. Without --role it is the parent; with it, one of the parent's children. */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,6 +135,15 @@ static int load_config(const struct arguments *a, struct config *config, struct 
 	return rc ? rc : config_finish(config, err);
 }
 
+/* What was asked for is to be read: a full disk or a closed pipe is no success. */
+static int printed(int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	fprintf(stderr, "weightd: writing the output: %s\n", strerror(errno));
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	static struct config config; /* large */
@@ -141,7 +151,7 @@ int main(int argc, char **argv)
 	struct err err = {""};
 	int status = parse(argc, argv, &arguments);
 	if (status >= 0)
-		return status;
+		return printed(status);
 	if (arguments.role)
 		return run_role(&arguments);
 	if (load_config(&arguments, &config, &err)) {
@@ -153,7 +163,7 @@ int main(int argc, char **argv)
 	if (arguments.action == CHECK)
 		puts("the settings are good");
 	if (arguments.action != RUN)
-		return 0;
+		return printed(0);
 	log_init("parent", (enum log_level)config.log_level);
 	return parent_run(&config);
 }

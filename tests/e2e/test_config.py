@@ -85,3 +85,10 @@ def test_a_level_that_cannot_compute_as_told_is_refused_before_anything_is_loade
     assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
     assert "avx2" in result.stderr and ("numerics = bf16" in result.stderr or "this CPU offers" in result.stderr)
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("option", ["--help", "--version", "--help-config", "--print-config"])
+def test_output_that_cannot_be_written_is_no_success(option):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([weightd.WEIGHTD, option], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 1 and "No space left" in result.stderr
