@@ -8,15 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/format/quote.h"
+
 const char *gguf_quote(const struct gguf_string *string, char out[GGUF_QUOTE_BYTES])
 {
-	size_t n = string->n_bytes < GGUF_QUOTE_BYTES - 4 ? (size_t)string->n_bytes : GGUF_QUOTE_BYTES - 4;
-	for (size_t i = 0; i < n; i++) {
-		char c = string->bytes[i];
-		out[i] = c >= ' ' && c <= '~' ? c : '?';
-	}
-	strcpy(out + n, n < string->n_bytes ? "..." : "");
-	return out;
+	return quote(string->bytes, (size_t)string->n_bytes, out, GGUF_QUOTE_BYTES);
 }
 
 /* Order of a string of the file and a C string, as the parser sorted. */
