@@ -10,10 +10,10 @@ enum { N_FAMILIES = sizeof families / sizeof *families };
 
 /* Every family's own tensors, those it may lack last. */
 static const struct family_shape of_model[] = {
-	{IMAGE_TOKEN_EMBD, "token_embd.weight", FAMILY_VOCAB, FAMILY_DIM},
-	{IMAGE_OUTPUT_NORM, "output_norm.weight", FAMILY_ONE, FAMILY_DIM},
-	{IMAGE_OUTPUT, "output.weight", FAMILY_VOCAB, FAMILY_DIM},
-	{IMAGE_ROPE_FREQS, "rope_freqs.weight", FAMILY_ONE, FAMILY_ROPE},
+	{IMAGE_TOKEN_EMBD, "token_embd.weight", "model.embed_tokens.weight", FAMILY_VOCAB, FAMILY_DIM},
+	{IMAGE_OUTPUT_NORM, "output_norm.weight", "model.norm.weight", FAMILY_ONE, FAMILY_DIM},
+	{IMAGE_OUTPUT, "output.weight", "lm_head.weight", FAMILY_VOCAB, FAMILY_DIM},
+	{IMAGE_ROPE_FREQS, "rope_freqs.weight", NULL, FAMILY_ONE, FAMILY_ROPE},
 };
 
 enum { N_OF_MODEL = sizeof of_model / sizeof *of_model };
@@ -116,6 +116,7 @@ void family_tensor(const struct image_config *config, uint32_t index, struct fam
 		.rows = extent(config, shape->rows),
 		.cols = extent(config, shape->cols),
 		.pattern = shape->pattern,
+		.hf_pattern = shape->hf_pattern,
 	};
 }
 
@@ -136,13 +137,23 @@ int family_tensor_index(const struct image_config *config, uint32_t role, uint32
 	return -1;
 }
 
+static const char *fill_in(const char *pattern, uint32_t number, char out[FAMILY_NAME_BYTES])
+{
+	const char *layer = strchr(pattern, '%');
+	if (layer)
+		snprintf(out, FAMILY_NAME_BYTES, "%.*s%u%s", (int)(layer - pattern), pattern, number, layer + 1);
+	else
+		snprintf(out, FAMILY_NAME_BYTES, "%s", pattern);
+	return out;
+}
+
 const char *family_tensor_name(const struct family_tensor *tensor, char out[FAMILY_NAME_BYTES])
 {
-	const char *layer = strchr(tensor->pattern, '%');
-	if (layer)
-		snprintf(out, FAMILY_NAME_BYTES, "%.*s%u%s", (int)(layer - tensor->pattern), tensor->pattern,
-			 tensor->layer, layer + 1);
-	else
-		snprintf(out, FAMILY_NAME_BYTES, "%s", tensor->pattern);
-	return out;
+	return fill_in(tensor->pattern, tensor->layer, out);
+}
+
+const char *family_tensor_hf_name(const struct family_tensor *tensor, char out[FAMILY_NAME_BYTES])
+{
+	assert(tensor->hf_pattern);
+	return fill_in(tensor->hf_pattern, tensor->layer, out);
 }

@@ -1,6 +1,6 @@
-/* Model families: which tensors a model of a family has, how they are called in a GGUF file, what shapes its
- * hyperparameters give them, and which hyperparameters this program computes with. The loader plans an image by it, and
- * image_check holds every image to it.
+/* Model families: which tensors a model of a family has, how they are called in GGUF and in Hugging Face files, what
+ * shapes its hyperparameters give them, and which hyperparameters this program computes with. The loader plans an image
+ * by it, and image_check holds every image to it.
  *
  * A family is a table, and there is no arithmetic of a family: forward.c runs the steps that a model has tensors or
  * hyperparameters for, whoever's they are. Adding a family that combines known steps is adding a file with its table.
@@ -28,7 +28,10 @@ struct family_tensor {
 	bool per_layer;
 	bool vector; /* rows = 1 */
 	uint32_t rows, cols;
-	const char *pattern; /* its name in a GGUF file, "blk.%.attn_q.weight": '%' stands for the layer. Static. */
+	/* Its names in GGUF files, "blk.%.attn_q.weight", and in Hugging Face's,
+	 * "model.layers.%.self_attn.q_proj.weight":
+	 * '%' stands for the layer. Static; hf_pattern is NULL where those have no such tensor. */
+	const char *pattern, *hf_pattern;
 };
 
 /* Lengths that tensors have, as the hyperparameters give them. */
@@ -45,8 +48,8 @@ enum family_extent {
 
 struct family_shape {
 	enum image_role role;
-	const char *pattern;
-	enum family_extent rows, cols; /* rows FAMILY_ONE: a vector */
+	const char *pattern, *hf_pattern; /* as in struct family_tensor */
+	enum family_extent rows, cols;	  /* rows FAMILY_ONE: a vector */
 };
 
 struct family {
@@ -86,7 +89,8 @@ uint32_t family_n_tensors(const struct image_config *config);
 void family_tensor(const struct image_config *config, uint32_t index, struct family_tensor *out);
 int family_tensor_index(const struct image_config *config, uint32_t role, uint32_t layer);
 
-/* The pattern with its layer filled in. Returns `out`. */
+/* The pattern, which must be there, with its layer filled in. Returns `out`. */
 const char *family_tensor_name(const struct family_tensor *tensor, char out[FAMILY_NAME_BYTES]);
+const char *family_tensor_hf_name(const struct family_tensor *tensor, char out[FAMILY_NAME_BYTES]);
 
 #endif

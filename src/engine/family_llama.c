@@ -4,15 +4,17 @@
 #include "src/engine/family.h"
 
 static const struct family_shape layer[] = {
-	{IMAGE_ATTN_NORM, "blk.%.attn_norm.weight", FAMILY_ONE, FAMILY_DIM},
-	{IMAGE_ATTN_Q, "blk.%.attn_q.weight", FAMILY_QUERY, FAMILY_DIM},
-	{IMAGE_ATTN_K, "blk.%.attn_k.weight", FAMILY_KEY_VALUE, FAMILY_DIM},
-	{IMAGE_ATTN_V, "blk.%.attn_v.weight", FAMILY_KEY_VALUE, FAMILY_DIM},
-	{IMAGE_ATTN_OUTPUT, "blk.%.attn_output.weight", FAMILY_DIM, FAMILY_QUERY},
-	{IMAGE_FFN_NORM, "blk.%.ffn_norm.weight", FAMILY_ONE, FAMILY_DIM},
-	{IMAGE_FFN_GATE, "blk.%.ffn_gate.weight", FAMILY_FFN, FAMILY_DIM},
-	{IMAGE_FFN_UP, "blk.%.ffn_up.weight", FAMILY_FFN, FAMILY_DIM},
-	{IMAGE_FFN_DOWN, "blk.%.ffn_down.weight", FAMILY_DIM, FAMILY_FFN},
+	{IMAGE_ATTN_NORM, "blk.%.attn_norm.weight", "model.layers.%.input_layernorm.weight", FAMILY_ONE, FAMILY_DIM},
+	{IMAGE_ATTN_Q, "blk.%.attn_q.weight", "model.layers.%.self_attn.q_proj.weight", FAMILY_QUERY, FAMILY_DIM},
+	{IMAGE_ATTN_K, "blk.%.attn_k.weight", "model.layers.%.self_attn.k_proj.weight", FAMILY_KEY_VALUE, FAMILY_DIM},
+	{IMAGE_ATTN_V, "blk.%.attn_v.weight", "model.layers.%.self_attn.v_proj.weight", FAMILY_KEY_VALUE, FAMILY_DIM},
+	{IMAGE_ATTN_OUTPUT, "blk.%.attn_output.weight", "model.layers.%.self_attn.o_proj.weight", FAMILY_DIM,
+	 FAMILY_QUERY},
+	{IMAGE_FFN_NORM, "blk.%.ffn_norm.weight", "model.layers.%.post_attention_layernorm.weight", FAMILY_ONE,
+	 FAMILY_DIM},
+	{IMAGE_FFN_GATE, "blk.%.ffn_gate.weight", "model.layers.%.mlp.gate_proj.weight", FAMILY_FFN, FAMILY_DIM},
+	{IMAGE_FFN_UP, "blk.%.ffn_up.weight", "model.layers.%.mlp.up_proj.weight", FAMILY_FFN, FAMILY_DIM},
+	{IMAGE_FFN_DOWN, "blk.%.ffn_down.weight", "model.layers.%.mlp.down_proj.weight", FAMILY_DIM, FAMILY_FFN},
 };
 
 const struct family family_llama = {

@@ -349,10 +349,29 @@ START_TEST(names_tensors_as_files_do)
 	}
 	family_tensor(&small, (uint32_t)family_tensor_index(&small, IMAGE_FFN_DOWN, 1), &t);
 	ck_assert_str_eq(family_tensor_name(&t, name), "blk.1.ffn_down.weight");
+	ck_assert_str_eq(family_tensor_hf_name(&t, name), "model.layers.1.mlp.down_proj.weight");
 	ck_assert_uint_eq(t.rows, 64);
 	ck_assert_uint_eq(t.cols, 96);
 	family_tensor(&small, 0, &t);
 	ck_assert_str_eq(family_tensor_name(&t, name), "token_embd.weight");
+	ck_assert_str_eq(family_tensor_hf_name(&t, name), "model.embed_tokens.weight");
+}
+END_TEST
+
+START_TEST(no_name_of_a_family_is_anothers)
+{
+	static const uint32_t ids[] = {IMAGE_FAMILY_LLAMA, IMAGE_FAMILY_QWEN2, IMAGE_FAMILY_QWEN3, IMAGE_FAMILY_GEMMA3};
+	struct image_config config = small;
+	char name[2][FAMILY_NAME_BYTES];
+	struct family_tensor a, b;
+	config.family = ids[_i];
+	for (uint32_t i = 0; i < family_n_tensors(&config); i++)
+		for (uint32_t j = 0; j < i; j++) {
+			family_tensor(&config, i, &a);
+			family_tensor(&config, j, &b);
+			ck_assert_str_ne(family_tensor_name(&a, name[0]), family_tensor_name(&b, name[1]));
+			ck_assert_str_ne(family_tensor_hf_name(&a, name[0]), family_tensor_hf_name(&b, name[1]));
+		}
 }
 END_TEST
 
@@ -370,6 +389,7 @@ int main(void)
 	tcase_add_test(tcase, refuses_wrong_hyperparameters);
 	tcase_add_test(tcase, plans_without_overflow);
 	tcase_add_test(tcase, names_tensors_as_files_do);
+	tcase_add_loop_test(tcase, no_name_of_a_family_is_anothers, 0, 4);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);
 }
