@@ -17,9 +17,11 @@ enum {
 	DEAF_MS = 100,	     /* after an accept that found no descriptor; what it did not take stays readable */
 };
 
+enum control_wait { WAIT_NONE, WAIT_CHECK, WAIT_BENCH };
+
 struct control_client {
 	int fd; /* -1: free */
-	bool waits_for_check;
+	enum control_wait waits_for;
 	uint64_t since_ns;
 	char line[LINE_MAX_BYTES];
 	size_t n_line;
@@ -72,15 +74,15 @@ unsigned control_poll_fds(struct control *c, struct pollfd *out)
 	for (unsigned i = 0; i < CONTROL_CLIENTS_MAX; i++) {
 		struct control_client *client = &c->clients[i];
 		if (client->fd >= 0 && now - client->since_ns > PATIENCE_MS * CLOCK_MS_NS) {
-			if (client->waits_for_check) { /* the check takes too long: say what is known */
+			if (client->waits_for == WAIT_CHECK) { /* it takes too long: say what is known */
 				client->since_ns = now;
-				client->waits_for_check = false;
+				client->waits_for = WAIT_NONE;
 				client->answer = status_json(c->parent, &client->n_answer);
 			}
-			if (!client->answer)
+			if (!client->answer && client->waits_for == WAIT_NONE)
 				drop(client);
 		}
-		short events = client->answer ? POLLOUT : client->waits_for_check ? 0 : POLLIN;
+		short events = client->answer ? POLLOUT : client->waits_for ? 0 : POLLIN;
 		out[i + 1] = (struct pollfd){.fd = client->fd, .events = events};
 	}
 	return CONTROL_CLIENTS_MAX + 1;
@@ -114,6 +116,28 @@ static void answer_text(struct control_client *client, const char *text)
 		drop(client);
 }
 
+static void answer_error(struct control_client *client, const struct err *err)
+{
+	char text[sizeof err->text + 32];
+	snprintf(text, sizeof text, "{\"error\":\"%s\"}\n", err->text); /* our own words: nothing to escape */
+	answer_text(client, text);
+}
+
+static void begin_bench(struct control *c, struct control_client *client)
+{
+	struct message_bench order;
+	struct err err = {""};
+	int end = 0;
+	if (sscanf(client->line, "bench %u %u %u %u%n", &order.prompt_tokens, &order.generated_tokens, &order.streams,
+		   &order.depth, &end) != 4 ||
+	    client->line[end])
+		err_set(&err, -EINVAL, "usage: bench PROMPT GENERATE STREAMS DEPTH");
+	else if (!parent_bench(c->parent, &order, &err))
+		client->waits_for = WAIT_BENCH;
+	if (!client->waits_for)
+		answer_error(client, &err);
+}
+
 static void obey(struct control *c, struct control_client *client)
 {
 	struct err err = {""};
@@ -121,7 +145,7 @@ static void obey(struct control *c, struct control_client *client)
 		int rc = parent_verify(c->parent, &err);
 		if (rc && rc != -ENOENT)
 			log_warning("no fresh placement check: %s", err.text);
-		client->waits_for_check = !rc;
+		client->waits_for = rc ? WAIT_NONE : WAIT_CHECK;
 		if (rc)
 			client->answer = status_json(c->parent, &client->n_answer);
 		if (rc && !client->answer)
@@ -130,8 +154,10 @@ static void obey(struct control *c, struct control_client *client)
 		log_info("stop requested over the control socket");
 		parent_stop(c->parent);
 		answer_text(client, "{\"state\":\"stopping\"}\n");
+	} else if (!strncmp(client->line, "bench ", strlen("bench "))) {
+		begin_bench(c, client);
 	} else {
-		answer_text(client, "{\"error\":\"unknown command; known are: status, stop\"}\n");
+		answer_text(client, "{\"error\":\"unknown command; known are: status, stop, bench\"}\n");
 	}
 }
 
@@ -173,7 +199,7 @@ void control_serve(struct control *c, const struct pollfd *fds, unsigned n)
 			continue;
 		if (fds[i].revents & POLLOUT)
 			speak(client);
-		else if (client->waits_for_check || !(fds[i].revents & POLLIN))
+		else if (client->waits_for || !(fds[i].revents & POLLIN))
 			drop(client); /* it hung up */
 		else
 			hear(c, client);
@@ -182,15 +208,37 @@ void control_serve(struct control *c, const struct pollfd *fds, unsigned n)
 		take_client(c);
 }
 
+/* Gives an answer, which is owned or NULL, to one who waited for it. */
+static void answer_wait(struct control_client *client, char *text, size_t n)
+{
+	client->waits_for = WAIT_NONE;
+	client->since_ns = clock_now_ns();
+	client->answer = text;
+	client->n_answer = n;
+	if (!text)
+		drop(client);
+}
+
 void control_verified(struct control *c)
 {
 	for (unsigned i = 0; i < CONTROL_CLIENTS_MAX; i++) {
 		struct control_client *client = &c->clients[i];
-		if (client->fd < 0 || !client->waits_for_check)
+		size_t n = 0;
+		if (client->fd < 0 || client->waits_for != WAIT_CHECK)
 			continue;
-		client->waits_for_check = false;
-		client->answer = status_json(c->parent, &client->n_answer);
-		if (!client->answer)
-			drop(client);
+		char *text = status_json(c->parent, &n);
+		answer_wait(client, text, n);
 	}
+}
+
+void control_benched(struct control *c, char *text, size_t n)
+{
+	for (unsigned i = 0; i < CONTROL_CLIENTS_MAX; i++) {
+		struct control_client *client = &c->clients[i];
+		if (client->fd >= 0 && client->waits_for == WAIT_BENCH) {
+			answer_wait(client, text, n);
+			return;
+		}
+	}
+	free(text); /* whoever asked has hung up */
 }

@@ -2,6 +2,7 @@
  * connect (checked with SO_PEERCRED besides the socket's mode).
  *
  *   status    a fresh placement check, then the state of everything     stop    begins an orderly stop
+ *   bench PROMPT GENERATE STREAMS DEPTH    has an idle worker measure itself
  */
 #ifndef WEIGHTD_CONTROL_H
 #define WEIGHTD_CONTROL_H
@@ -24,5 +25,7 @@ unsigned control_poll_fds(struct control *control, struct pollfd *out);
 void control_serve(struct control *control, const struct pollfd *fds, unsigned n);
 /* Answers those who waited for a placement check. */
 void control_verified(struct control *control);
+/* Answers the one who waited for a measurement. Takes `text`, [n], from malloc; NULL: no memory. */
+void control_benched(struct control *control, char *text, size_t n);
 
 #endif

@@ -48,6 +48,9 @@ enum message_type {
 	MESSAGE_NOT_ADOPTED,
 	/* parent -> front: message_figures, once a second; one may be missing. */
 	MESSAGE_FIGURES,
+	/* parent -> worker: message_bench. worker -> parent: message_benched. */
+	MESSAGE_BENCH,
+	MESSAGE_BENCHED,
 };
 
 struct message_load {
@@ -204,6 +207,24 @@ struct message_verified {
 	uint32_t node;
 	uint32_t pad;
 	struct segment_report report;
+};
+
+/* What a worker is to measure of itself, once. */
+struct message_bench {
+	uint32_t prompt_tokens;	   /* 1.., computed by one stream */
+	uint32_t generated_tokens; /* 1.., by each of the streams */
+	uint32_t streams;	   /* 1..DECODE_ROWS_MAX */
+	uint32_t depth;		   /* tokens each stream has before what is measured */
+};
+
+struct message_benched {
+	struct err err; /* "": it was measured */
+	uint64_t prefill_ns, decode_ns;
+	uint64_t decode_steps;
+	uint64_t weight_bytes;		  /* of all matrices: what a decode step reads */
+	double matrix_operations;	  /* floating-point operations of the weight products of the measured prompt */
+	double read_bytes_per_s;	  /* reading the same weights does, by the same threads */
+	double multiply_operations_per_s; /* products of prefill do, over weights that are expanded already */
 };
 
 struct message {

@@ -111,8 +111,9 @@ struct parent {
 	int exit_status;
 
 	struct control *control;
-	uint32_t verify_copy; /* number of the first copy in the verifier's order */
-	uint32_t verify_n;    /* of them, how many it has reported */
+	uint32_t verify_copy;		      /* number of the first copy in the verifier's order */
+	uint32_t verify_n;		      /* of them, how many it has reported */
+	const struct parent_worker *benching; /* it measures itself; NULL: none does */
 };
 
 /* Runs the daemon until it is told to stop. Returns the exit status. */
@@ -136,5 +137,8 @@ void parent_stop(struct parent *parent);
 
 /* Starts a verifier over all copies unless one runs already. 0 or -errno. */
 int parent_verify(struct parent *parent, struct err *err);
+
+/* Has a worker measure itself; control_benched comes when it has. -EBUSY, -EAGAIN: none is ready. */
+int parent_bench(struct parent *parent, const struct message_bench *order, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_adopt.c (leftovers),
  * parent_workers.c and parent_front.c (starting and replacing), parent_watch.c (hangs), parent_notify.c (systemd),
- * parent_verify.c (placement checks), parent_figures.c (for /metrics). */
+ * parent_verify.c (placement checks), parent_bench.c (measuring), parent_figures.c (for /metrics). */
 #ifndef WEIGHTD_PARENT_INTERNAL_H
 #define WEIGHTD_PARENT_INTERNAL_H
 
@@ -54,6 +54,9 @@ void notify_turn(struct parent *parent, uint64_t now_ns); /* the status line whe
 /* parent_verify.c */
 void verify_message(struct parent *parent, struct message *message);
 void verify_ended(struct parent *parent, int wait_status);
+
+/* parent_bench.c */
+void bench_ended(struct parent *parent, const struct parent_worker *worker, const struct message_benched *result);
 
 /* parent.c */
 void parent_announce(struct parent *parent); /* once nothing is on its way any more: ready, or no use */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ static const struct command {
 	{"complete", "PROMPT", 1, 1, weightctl_complete, "continue a text ('-': read it from standard input)"},
 	{"status", "", 0, 0, weightctl_status, "copies and their placement, workers, memory"},
 	{"pull", "NAME", 1, 1, weightctl_pull, "fetch a model of the catalogue"},
+	{"bench", "", 0, 0, weightctl_bench, "how fast a model runs here, and by how much of the machine"},
 	{"stop", "", 0, 0, weightctl_stop, "stop the daemon and wait until it is gone"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
@@ -30,9 +32,10 @@ enum {
 	FOR_COMPLETE = 2,
 	FOR_STATUS = 4,
 	FOR_PULL = 8,
-	FOR_STOP = 16,
+	FOR_BENCH = 16,
+	FOR_STOP = 32,
 	FOR_CALLS = FOR_RUN | FOR_COMPLETE,
-	FOR_ALL = 31
+	FOR_ALL = 63
 };
 
 /* The letters of options without a short form lie past the characters. */
@@ -47,7 +50,13 @@ enum {
 	OPTION_TEMPERATURE,
 	OPTION_SEED,
 	OPTION_DIR,
-	OPTION_CATALOGUE
+	OPTION_CATALOGUE,
+	OPTION_PROMPT,
+	OPTION_GENERATE,
+	OPTION_STREAMS,
+	OPTION_DEPTH,
+	OPTION_ROUNDS,
+	OPTION_THREADS
 };
 
 static const struct choice {
@@ -59,14 +68,21 @@ static const struct choice {
 	{"socket", "PATH", OPTION_SOCKET, FOR_CALLS, "Unix socket of the API"},
 	{"control", "PATH", OPTION_CONTROL, FOR_STATUS | FOR_STOP, "Unix socket for control"},
 	{"config", "FILE", OPTION_CONFIG, FOR_ALL, "take the paths from this weightd.conf"},
-	{"json", NULL, OPTION_JSON, FOR_COMPLETE | FOR_STATUS | FOR_PULL | FOR_STOP, "print JSON"},
-	{"model", "NAME", OPTION_MODEL, FOR_CALLS, "model to use (default: the daemon's first)"},
+	{"json", NULL, OPTION_JSON, FOR_ALL & ~FOR_RUN, "print JSON"},
+	{"model", "NAME", OPTION_MODEL, FOR_CALLS | FOR_BENCH,
+	 "model to use (default: the daemon's first); for bench a file"},
 	{"system", "TEXT", OPTION_SYSTEM, FOR_RUN, "system message of the chat"},
 	{"max-tokens", "N", OPTION_TOKENS, FOR_CALLS, "longest answer"},
 	{"temperature", "T", OPTION_TEMPERATURE, FOR_CALLS, "0: always the likeliest token"},
 	{"seed", "N", OPTION_SEED, FOR_CALLS, "the same seed gives the same answer"},
 	{"dir", "DIR", OPTION_DIR, FOR_PULL, "model directory"},
 	{"catalogue", "FILE", OPTION_CATALOGUE, FOR_PULL, "models.ini to look the name up in"},
+	{"prompt", "N", OPTION_PROMPT, FOR_BENCH, "tokens of the prompt that is measured (512)"},
+	{"generate", "N", OPTION_GENERATE, FOR_BENCH, "tokens of each answer that is measured (64)"},
+	{"streams", "N", OPTION_STREAMS, FOR_BENCH, "answers at a time (1)"},
+	{"depth", "N", OPTION_DEPTH, FOR_BENCH, "tokens before those that are measured (0)"},
+	{"rounds", "N", OPTION_ROUNDS, FOR_BENCH, "measurements, of which the median is printed (5)"},
+	{"threads", "N", OPTION_THREADS, FOR_BENCH, "compute threads (default: the daemon's choice)"},
 };
 enum { N_CHOICES = sizeof choices / sizeof choices[0] };
 
@@ -151,6 +167,16 @@ static bool is_number(const char *text, bool fraction)
 	return !text[n];
 }
 
+/* A number of --option from `least` to `most`. 0 or the exit status. */
+static int take_number(const struct choice *choice, const char *value, uint32_t least, uint32_t most, uint32_t *out)
+{
+	unsigned long number = is_number(value, false) && strlen(value) < 10 ? strtoul(value, NULL, 10) : ULONG_MAX;
+	if (number < least || number > most)
+		return usage("--%s '%s' is not a whole number from %u to %u", choice->name, value, least, most);
+	*out = (uint32_t)number;
+	return 0;
+}
+
 struct parsed {
 	struct weightctl *ctl;
 	const char *config_file, *socket, *control, *dir, *catalogue;
@@ -186,6 +212,18 @@ static int take_option(struct parsed *parsed, const struct choice *choice, const
 	case OPTION_CATALOGUE:
 		parsed->catalogue = value;
 		break;
+	case OPTION_PROMPT:
+		return take_number(choice, value, 1, 1 << 20, &ctl->bench.prompt);
+	case OPTION_GENERATE:
+		return take_number(choice, value, 1, 1 << 20, &ctl->bench.generate);
+	case OPTION_STREAMS:
+		return take_number(choice, value, 1, 32, &ctl->bench.streams);
+	case OPTION_DEPTH:
+		return take_number(choice, value, 0, 1 << 20, &ctl->bench.depth);
+	case OPTION_ROUNDS:
+		return take_number(choice, value, 1, 1000, &ctl->bench.rounds);
+	case OPTION_THREADS:
+		return take_number(choice, value, 1, 1024, &ctl->bench.threads);
 	case OPTION_TEMPERATURE:
 		ctl->temperature = value;
 		return is_number(value, true) ? 0 : usage("--temperature '%s' is not a number such as 0.7", value);
@@ -284,7 +322,7 @@ static int find_paths(struct parsed *parsed, struct err *err)
 
 int main(int argc, char **argv)
 {
-	static struct weightctl ctl;
+	static struct weightctl ctl = {.bench = {.prompt = 512, .generate = 64, .streams = 1, .rounds = 5}};
 	struct parsed parsed = {.ctl = &ctl};
 	struct err err = {""};
 	int rc = parse_options(&parsed, argc, argv);

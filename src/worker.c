@@ -20,6 +20,7 @@
 #include "src/privilege.h"
 #include "src/roles.h"
 #include "src/engine/grammar/constraints.h"
+#include "src/worker_bench.h"
 #include "src/worker_calls.h"
 #include "src/worker_pace.h"
 
@@ -54,6 +55,7 @@ struct worker {
 	struct constraints *constraints; /* what answers have to look like */
 	struct pace pace;
 	uint64_t trimmed_ns;
+	uint32_t context_tokens;
 	bool locked, draining;
 };
 
@@ -147,6 +149,22 @@ static int make_gemm(struct worker *w, struct err *err)
 	return rc;
 }
 
+static struct scheduler_setup scheduler_setup(struct worker *w)
+{
+	return (struct scheduler_setup){
+		.model = &w->model,
+		.tokenizer = w->tokenizer,
+		.forward = w->forward,
+		.kv = &w->kv,
+		.team = w->team,
+		.sink = worker_calls_sink(&w->calls),
+		.prefill_chunk = w->order.prefill_chunk,
+		.max_running = w->order.max_running,
+		.context_tokens = w->context_tokens,
+		.prefix_cache_bytes = w->order.prefix_cache_bytes,
+	};
+}
+
 static int make_engine(struct worker *w, struct err *err)
 {
 	const struct image_config *c = &w->model.config;
@@ -188,18 +206,8 @@ static int make_engine(struct worker *w, struct err *err)
 	rc = forward_new(&forward, &w->forward, err);
 	if (rc)
 		return rc;
-	struct scheduler_setup scheduler = {
-		.model = &w->model,
-		.tokenizer = w->tokenizer,
-		.forward = w->forward,
-		.kv = &w->kv,
-		.team = w->team,
-		.sink = worker_calls_sink(&w->calls),
-		.prefill_chunk = w->order.prefill_chunk,
-		.max_running = w->order.max_running,
-		.context_tokens = context,
-		.prefix_cache_bytes = w->order.prefix_cache_bytes,
-	};
+	w->context_tokens = context;
+	struct scheduler_setup scheduler = scheduler_setup(w);
 	if (constraints_new(w->tokenizer, c->vocab, &w->arena, &w->constraints))
 		return err_set(err, -ENOMEM, "no memory for the order of the vocabulary");
 	return scheduler_new(&scheduler, &w->scheduler, err);
@@ -300,6 +308,23 @@ static int change_channel(struct worker *w, const int fds[3])
 	return 0;
 }
 
+static bool is_empty(const struct worker *w)
+{
+	return !scheduler_n_running(w->scheduler) && !scheduler_n_waiting(w->scheduler);
+}
+
+/* Calls that come meanwhile wait. False: the parent is gone. */
+static bool bench(struct worker *w, const struct message_bench *order)
+{
+	struct message_benched result = {0};
+	struct scheduler_setup setup = scheduler_setup(w);
+	if (is_empty(w))
+		worker_bench(&setup, w->gemm, order, &result);
+	else
+		err_set(&result.err, -EBUSY, "the worker has calls; measure when it has none");
+	return !message_send(MESSAGE_FD, MESSAGE_BENCHED, &result, sizeof result, NULL, 0);
+}
+
 /* Messages of the parent, without waiting. False: it is gone, or it said something that can't be. */
 static bool hear_parent(struct worker *w, struct pollfd fds[2])
 {
@@ -313,6 +338,9 @@ static bool hear_parent(struct worker *w, struct pollfd fds[2])
 		w->draining = true;
 		return true;
 	}
+	const struct message_bench *order = message_payload(&message, sizeof *order, 0);
+	if (message.type == MESSAGE_BENCH && order)
+		return bench(w, order);
 	if (message.type != MESSAGE_CHANNEL || message.n_fds != 3 || change_channel(w, message.fds))
 		return false;
 	fds[1].fd = w->channel.doorbell_in;
@@ -403,8 +431,7 @@ static int turn(struct worker *w, struct pollfd fds[2])
 	if (w->channel.dead)
 		return w->channel.dead;
 	trim(w);
-	bool empty = !scheduler_n_running(w->scheduler) && !scheduler_n_waiting(w->scheduler);
-	if (w->draining && empty && !unsent && !w->calls.incoming)
+	if (w->draining && is_empty(w) && !unsent && !w->calls.incoming)
 		return 1;
 	int n = poll(fds, 2, patience_ms(w, unsent));
 	if (n < 0 && errno != EINTR)

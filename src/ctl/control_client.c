@@ -11,12 +11,12 @@
 
 enum { CONTROL_ANSWER_MAX = 16 * 1024 * 1024 };
 
-static int read_to_end(int fd, int interrupt_fd, char **text, size_t *n_bytes)
+static int read_to_end(int fd, int interrupt_fd, int timeout_ms, char **text, size_t *n_bytes)
 {
 	size_t n = 0, capacity = 0;
 	char *whole = NULL;
 	for (;;) {
-		int rc = interrupt_wait(interrupt_fd, fd, 60000);
+		int rc = interrupt_wait(interrupt_fd, fd, timeout_ms);
 		if (rc == 0 && capacity - n < 4096) {
 			char *grown = capacity < CONTROL_ANSWER_MAX ? realloc(whole, 2 * capacity + 8192) : NULL;
 			if (grown) {
@@ -54,13 +54,14 @@ int control_connect(const char *socket_path, pid_t *daemon_pid, struct err *err)
 	return fd;
 }
 
-int control_ask(int fd, int interrupt_fd, const char *command, char **text, size_t *n_bytes, struct err *err)
+int control_ask(int fd, int interrupt_fd, const char *command, int timeout_ms, char **text, size_t *n_bytes,
+		struct err *err)
 {
 	char line[64];
 	int n = snprintf(line, sizeof line, "%s\n", command);
 	int rc = client_send(fd, line, (size_t)n);
 	if (rc == 0)
-		rc = read_to_end(fd, interrupt_fd, text, n_bytes);
+		rc = read_to_end(fd, interrupt_fd, timeout_ms, text, n_bytes);
 	if (rc < 0)
 		return err_set(err, rc, "control socket: %s", rc == -EINTR ? "interrupted" : strerror(-rc));
 	return 0;

@@ -11,7 +11,11 @@
  * as the kernel says; 0 when it is in another pid namespace. */
 int control_connect(const char *socket_path, pid_t *daemon_pid, struct err *err);
 
-/* Sends `command` and reads the answer; *text returns owned, terminated. -EINTR, -ETIMEDOUT, ... */
-int control_ask(int fd, int interrupt_fd, const char *command, char **text, size_t *n_bytes, struct err *err);
+enum { CONTROL_PATIENCE_MS = 60000 }; /* for commands that are answered soon */
+
+/* Sends `command` and reads the answer, which may take `timeout_ms` to begin; *text returns owned, terminated. -EINTR,
+ * -ETIMEDOUT, ... */
+int control_ask(int fd, int interrupt_fd, const char *command, int timeout_ms, char **text, size_t *n_bytes,
+		struct err *err);
 
 #endif

@@ -20,6 +20,12 @@ enum weightctl_exit {
 	EXIT_INTERRUPTED = 130,
 };
 
+/* What bench measures; checked numbers. */
+struct weightctl_bench {
+	uint32_t prompt, generate, streams, depth, rounds;
+	uint32_t threads; /* 0: the daemon's choice */
+};
+
 struct weightctl {
 	const char *socket, *control; /* where the daemon listens */
 	const char *model_dir, *catalogue;
@@ -27,6 +33,7 @@ struct weightctl {
 	const char *model;			     /* NULL: the daemon's choice */
 	const char *system;			     /* run: NULL: none */
 	const char *max_tokens, *temperature, *seed; /* checked numbers as written; NULL: the daemon's defaults */
+	struct weightctl_bench bench;
 	int n_arguments;
 	char **arguments;
 	int interrupt_fd;
@@ -38,6 +45,7 @@ int weightctl_complete(struct weightctl *ctl);
 int weightctl_status(struct weightctl *ctl);
 int weightctl_stop(struct weightctl *ctl);
 int weightctl_pull(struct weightctl *ctl);
+int weightctl_bench(struct weightctl *ctl);
 
 /* "weightctl: text" on stderr, and with --json {"error": text} on stdout; returns `code`. */
 __attribute__((format(printf, 3, 4))) int weightctl_fail(const struct weightctl *ctl, enum weightctl_exit code,

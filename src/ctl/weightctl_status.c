@@ -218,7 +218,7 @@ int weightctl_status(struct weightctl *ctl)
 	int fd = control_connect(ctl->control, &pid, &err);
 	if (fd < 0)
 		return weightctl_unreachable(ctl, &err);
-	int rc = control_ask(fd, ctl->interrupt_fd, "status", &text, &n, &err);
+	int rc = control_ask(fd, ctl->interrupt_fd, "status", CONTROL_PATIENCE_MS, &text, &n, &err);
 	close(fd);
 	if (rc < 0)
 		return rc == -EINTR ? EXIT_INTERRUPTED : weightctl_fail(ctl, EXIT_FAILED, "%s", err.text);

@@ -49,7 +49,7 @@ int weightctl_stop(struct weightctl *ctl)
 		return weightctl_unreachable(ctl, &err);
 	/* Opened before the daemon hears of it: afterwards the number could already be someone else's. */
 	int process = open_pid(pid);
-	int rc = control_ask(fd, ctl->interrupt_fd, "stop", &text, &n, &err);
+	int rc = control_ask(fd, ctl->interrupt_fd, "stop", CONTROL_PATIENCE_MS, &text, &n, &err);
 	close(fd);
 	if (rc < 0) {
 		rc = rc == -EINTR ? EXIT_INTERRUPTED : weightctl_fail(ctl, EXIT_FAILED, "%s", err.text);

@@ -298,7 +298,7 @@ struct step {
 	const uint8_t *a;	       /* row 0 at the slab's first column */
 	size_t a_stride;	       /* elements */
 	uint32_t k;
-	const void *panel;
+	void *panel;
 	float *tile; /* [TILE_ROWS][GEMM_PANEL_ROWS] */
 	void *library_scratch;
 	float *c; /* row 0 at the panel's first column */
@@ -331,48 +331,71 @@ static void step_run(const struct step *step, uint32_t m)
 	}
 }
 
+/* The part of a step that is the same for all of a product's. */
+static struct step step_of(const struct gemm *gemm, const struct matrix *w, float *c, size_t c_stride, void *scratch)
+{
+	uint8_t *panel = scratch, *tile = panel + gemm->panel_bytes; /* panel_bytes is a multiple of 64 */
+	return (struct step){
+		.gemm = gemm,
+		.a_stride = w->cols,
+		.c = c,
+		.c_stride = c_stride,
+		.panel = panel,
+		.tile = (float *)tile,
+		.library_scratch = tile + TILE_BYTES,
+	};
+}
+
+/* Expands slab `s` of panel `p` into scratch, and makes the step one over it. */
+static void step_expand(struct step *step, const struct shape *shape, const struct matrix *w, uint32_t p, uint32_t s,
+			const void *a)
+{
+	enum { BLOCKS_PER_PANEL = GEMM_PANEL_ROWS / PACK_ROWS };
+	const struct gemm *gemm = step->gemm;
+	uint32_t n_blocks = w->rows / PACK_ROWS + (w->rows % PACK_ROWS != 0);
+	uint32_t block_end = (p + 1) * BLOCKS_PER_PANEL, rows_left = w->rows - p * GEMM_PANEL_ROWS;
+	uint32_t last = s + 1 == shape->n_slabs, k_begin = s * shape->slab_cols;
+	struct slab slab = {
+		.block_begin = p * BLOCKS_PER_PANEL,
+		.block_end = block_end < n_blocks ? block_end : n_blocks,
+		.group_begin = k_begin / PACK_GROUP,
+		.n = GEMM_PANEL_ROWS,
+	};
+
+	step->n_columns = rows_left < GEMM_PANEL_ROWS ? rows_left : GEMM_PANEL_ROWS;
+	step->k = last ? shape->last_cols : shape->slab_cols;
+	step->ukernels = last ? shape->last : shape->slab;
+	step->a = (const uint8_t *)a + k_begin * gemm->element_bytes;
+	step->first = s == 0;
+	slab.group_end = slab.group_begin + step->k / PACK_GROUP;
+	gemm->expand_slab(w, &slab, step->panel, gemm->numerics);
+}
+
 void gemm_run(const struct gemm *gemm, const struct matrix *w, uint32_t begin, uint32_t end, const void *a, uint32_t m,
 	      float *c, size_t c_stride, void *scratch)
 {
-	enum { BLOCKS_PER_PANEL = GEMM_PANEL_ROWS / PACK_ROWS };
 	const struct shape *shape = find_shape(gemm, w->cols);
-	uint32_t n_blocks = w->rows / PACK_ROWS + (w->rows % PACK_ROWS != 0);
-	uint8_t *panel = scratch, *tile = panel + gemm->panel_bytes;
-	struct step step = {
-		.gemm = gemm,
-		.a_stride = w->cols,
-		.c_stride = c_stride,
-		.panel = panel,
-		.tile = (float *)tile, /* panel_bytes is a multiple of 64 */
-		.library_scratch = tile + TILE_BYTES,
-	};
 
 	assert(shape); /* gemm_new was given all matrices */
 	for (uint32_t p = begin; p < end; p++) {
-		uint32_t first_row = p * GEMM_PANEL_ROWS, rows_left = w->rows - first_row;
-		uint32_t block_end = (p + 1) * BLOCKS_PER_PANEL;
+		struct step step = step_of(gemm, w, c + p * GEMM_PANEL_ROWS, c_stride, scratch);
 
-		step.c = c + first_row;
-		step.n_columns = rows_left < GEMM_PANEL_ROWS ? rows_left : GEMM_PANEL_ROWS;
 		for (uint32_t s = 0; s < shape->n_slabs; s++) {
-			uint32_t last = s + 1 == shape->n_slabs;
-			uint32_t k_begin = s * shape->slab_cols;
-			struct slab slab = {
-				.block_begin = p * BLOCKS_PER_PANEL,
-				.block_end = block_end < n_blocks ? block_end : n_blocks,
-				.group_begin = k_begin / PACK_GROUP,
-				.n = GEMM_PANEL_ROWS,
-			};
-
-			step.k = last ? shape->last_cols : shape->slab_cols;
-			step.ukernels = last ? shape->last : shape->slab;
-			step.a = (const uint8_t *)a + k_begin * gemm->element_bytes;
-			step.first = s == 0;
-			slab.group_end = slab.group_begin + step.k / PACK_GROUP;
-			gemm->expand_slab(w, &slab, panel, gemm->numerics);
+			step_expand(&step, shape, w, p, s, a);
 			step_run(&step, m);
 		}
 	}
+}
+
+uint64_t gemm_run_expanded(const struct gemm *gemm, const struct matrix *w, uint32_t times, const void *a, uint32_t m,
+			   float *c, void *scratch)
+{
+	struct step step = step_of(gemm, w, c, GEMM_PANEL_ROWS, scratch);
+
+	step_expand(&step, find_shape(gemm, w->cols), w, 0, 0, a);
+	for (uint32_t i = 0; i < times; i++)
+		step_run(&step, m);
+	return 2 * (uint64_t)m * step.n_columns * step.k;
 }
 
 void gemm_release_thread(const struct gemm *gemm)
