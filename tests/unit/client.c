@@ -180,7 +180,7 @@ START_TEST(control_sends_a_line_and_reads_to_the_end)
 	serve("status\n", answer, sizeof answer, 777);
 	int fd = control_connect(path, &pid, &err);
 	ck_assert_msg(fd >= 0, "%s", err.text);
-	ck_assert_msg(control_ask(fd, -1, "status", &text, &n, &err) == 0, "%s", err.text);
+	ck_assert_msg(control_ask(fd, -1, "status", CONTROL_PATIENCE_MS, &text, &n, &err) == 0, "%s", err.text);
 	close(fd);
 	ck_assert_uint_eq(n, sizeof answer);
 	ck_assert_uint_eq(strlen(text), n);
