@@ -15,9 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "numa/bind.h"
-#include "numa/topology.h"
 #include "src/engine/tokenizer.h"
+#include "src/load_copies.h"
 #include "src/load_file.h"
 #include "src/load_order.h"
 #include "src/load_pack.h"
@@ -25,12 +24,10 @@
 
 struct load {
 	const struct message_load *order;
-	struct topology *topology;
 	struct load_file file;
 	struct model_plan plan;
 	struct image_header header;
-	struct segment segments[LOAD_NODES_MAX];
-	uint32_t n_created;
+	struct load_copies copies;
 };
 
 static int plan(struct load *load, int fd, struct err *err)
@@ -45,27 +42,6 @@ static int plan(struct load *load, int fd, struct err *err)
 		rc = image_plan(&load->plan.config, load->plan.tensors, load->plan.n_tensors, tokenizer_bytes,
 				load->plan.chat_template.n_bytes, &load->header, err);
 	return rc;
-}
-
-static int create(struct load *load, struct err *err)
-{
-	const struct message_load *order = load->order;
-	for (uint32_t i = 0; i < order->n_nodes; i++) {
-		struct segment_spec spec;
-		load_order_spec(order, order->node[i], &load->file.source, &spec);
-		spec.payload_bytes = load->header.image_bytes;
-		int rc = segment_create(&spec, &load->segments[i], err);
-		if (rc == -ENOSPC && spec.backing == SEGMENT_SHM) {
-			/* A container's /dev/shm is often 64 MiB; a memfd is not bounded by it. Status tells which it
-			 * is. */
-			spec.backing = SEGMENT_MEMFD;
-			rc = segment_create(&spec, &load->segments[i], err);
-		}
-		if (rc)
-			return rc;
-		load->n_created = i + 1;
-	}
-	return 0;
 }
 
 /* Everything behind the tensors, and the header and table before them. */
@@ -85,11 +61,8 @@ static int write_tables(const struct load *load, char *image, struct err *err)
 
 static int fill(struct load *load, int fd, const struct load_progress *progress, struct err *err)
 {
-	const struct idset *cpus = NULL;
-	char *image = segment_payload(&load->segments[0]);
-	int rc = load_order_cpus(load->topology, load->order->node[0], &cpus, err);
-	if (rc == 0)
-		rc = bind_thread(cpus, err);
+	void *image = NULL;
+	int rc = load_copies_first(&load->copies, &image, err);
 	if (rc == 0)
 		rc = load_pack(&load->file, load->plan.tensors, load->plan.n_tensors, image, progress, err);
 	if (rc == 0)
@@ -98,47 +71,17 @@ static int fill(struct load *load, int fd, const struct load_progress *progress,
 		rc = write_tables(load, image, err);
 	if (rc == 0)
 		rc = image_check(image, load->header.image_bytes, err);
-	for (uint32_t i = 1; i < load->order->n_nodes && rc == 0; i++) {
-		rc = load_order_cpus(load->topology, load->order->node[i], &cpus, err);
-		if (rc == 0)
-			rc = segment_copy(&load->segments[i], load->segments[0].base, load->segments[0].total_bytes,
-					  cpus, err);
-	}
 	return rc;
-}
-
-/* Publishes one copy and enters it into `out`, from where it can be discarded. */
-static int publish_one(struct load *load, uint32_t i, struct loaded *out, struct err *err)
-{
-	struct message_segment *made = &out->segments[i];
-	memset(made, 0, sizeof *made);
-	memcpy(made->name, load->segments[i].name, sizeof made->name);
-	made->node = load->order->node[i];
-	made->backing = load->segments[i].spec.backing;
-	snprintf(made->architecture, sizeof made->architecture, "%s", load->plan.family->name);
-	made->context = load->plan.config.context;
-	int rc = segment_publish(&load->segments[i], &out->fds[i], &made->report, err);
-	if (rc)
-		return rc;
-	out->n = i + 1;
-	if (memcmp(made->report.digest, out->segments[0].report.digest, SEGMENT_DIGEST_BYTES) != 0)
-		return err_set(err, -EIO, "node %u: the copy differs from the one on node %u", made->node,
-			       out->segments[0].node);
-	return 0;
 }
 
 static int publish(struct load *load, struct loaded *out, struct err *err)
 {
-	struct loaded loaded = {.bytes_read = reader_bytes_read(load->file.reader)};
-	for (uint32_t i = 0; i < load->order->n_nodes; i++) {
-		int rc = publish_one(load, i, &loaded, err);
-		if (rc) {
-			loaded_discard(&loaded);
-			return rc;
-		}
-	}
-	*out = loaded;
-	return 0;
+	struct message_segment what = {.context = load->plan.config.context};
+	snprintf(what.architecture, sizeof what.architecture, "%s", load->plan.family->name);
+	int rc = load_copies_publish(&load->copies, &what, out, err);
+	if (rc == 0)
+		out->bytes_read = reader_bytes_read(load->file.reader);
+	return rc;
 }
 
 /* The end of a path that is too long for a message. */
@@ -158,18 +101,17 @@ int model_load(const struct message_load *order, int fd, const struct load_progr
 		return rc;
 	rc = plan(&load, fd, &what);
 	if (rc == 0)
-		rc = topology_load(NULL, &load.topology, &what);
-	if (rc == 0)
-		rc = create(&load, &what);
+		rc = load_copies_begin(&load.copies, order, &load.file.source, IMAGE_VERSION, load.header.image_bytes,
+				       &what);
 	if (rc == 0)
 		rc = fill(&load, fd, progress, &what);
 	if (rc == 0)
+		rc = load_copies_spread(&load.copies, &what);
+	if (rc == 0)
 		rc = publish(&load, out, &what);
-	for (uint32_t i = 0; i < load.n_created; i++)
-		segment_destroy(&load.segments[i]); /* nothing happens to a published one */
+	load_copies_end(&load.copies);
 	model_plan_fini(&load.plan);
 	load_file_close(&load.file);
-	topology_free(load.topology);
 	return rc ? err_set(err, rc, "%s: %s", tail(order->path), what.text) : 0;
 }
 
