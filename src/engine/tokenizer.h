@@ -36,6 +36,8 @@ enum tokenizer_blank {
 	TOKENIZER_BLANK_EVERY_UNLESS = 3, /* as EVERY, unless there is a blank */
 };
 
+enum { TOKENIZER_MAX_ENDS = 5 };
+
 /* What a model file says of its tokenizer; all pointers borrowed for the call. */
 struct tokenizer_source {
 	const char *model;		       /* "gpt2", "llama", "characters" */
@@ -46,7 +48,9 @@ struct tokenizer_source {
 	const float *scores; /* [n_tokens], "llama" only, else NULL: the higher is merged the earlier */
 	const struct tokenizer_string *merges; /* [n_merges] "left right"; "llama" ignores them */
 	uint32_t n_merges;
-	int64_t bos, eos, eot, unk, pad; /* -1: none */
+	int64_t bos, eos, eot, unk, pad;   /* -1: none */
+	uint32_t ends[TOKENIZER_MAX_ENDS]; /* [n_ends] more tokens that end an answer */
+	uint32_t n_ends;
 	bool add_bos, add_eos;
 	bool ignore_merges; /* a word that is a token is not merged, only "gpt2" */
 	enum tokenizer_blank blank;
@@ -97,7 +101,7 @@ void tokenizer_encoding_end(struct tokenizer_encoding *encoding); /* at any time
 uint32_t tokenizer_n_tokens(const struct tokenizer *tokenizer);
 int64_t tokenizer_bos(const struct tokenizer *tokenizer); /* -1: none */
 int64_t tokenizer_eos(const struct tokenizer *tokenizer);
-/* True for ids that end an answer: eos, eot. */
+/* True for ids that end an answer: eos, eot and the source's ends. */
 bool tokenizer_is_end(const struct tokenizer *tokenizer, uint32_t id);
 
 /* Whether the model puts a blank before a text (tokenizer_encode does it). The pieces of a whole text's tokens then

@@ -54,6 +54,11 @@ static int check_header(const struct table_header *header, uint64_t bytes, struc
 	if (!is_id_or_none(header, header->bos) || !is_id_or_none(header, header->eos) ||
 	    !is_id_or_none(header, header->eot) || !is_id_or_none(header, header->unk))
 		return damaged(err, "bos, eos, eot or unk");
+	if (header->n_ends > TOKENIZER_MAX_ENDS)
+		return damaged(err, "number of ends");
+	for (uint32_t i = 0; i < header->n_ends; i++)
+		if (header->ends[i] >= header->n_tokens)
+			return damaged(err, "ends");
 	if ((header->add_bos && header->bos < 0) || (header->add_eos && header->eos < 0))
 		return damaged(err, "adds a token that it does not have");
 	for (size_t byte = 0; byte < 256; byte++)
@@ -197,7 +202,10 @@ bool tokenizer_blank_prefix(const struct tokenizer *tokenizer)
 bool tokenizer_is_end(const struct tokenizer *tokenizer, uint32_t id)
 {
 	const struct table_header *header = tokenizer->table.header;
-	return (int64_t)id == header->eos || (int64_t)id == header->eot;
+	bool end = (int64_t)id == header->eos || (int64_t)id == header->eot;
+	for (uint32_t i = 0; i < header->n_ends; i++)
+		end |= id == header->ends[i];
+	return end;
 }
 
 const char *tokenizer_piece(const struct tokenizer *tokenizer, uint32_t id, bool special, uint32_t *n_bytes)

@@ -40,6 +40,14 @@ static int check_ids(const struct tokenizer_source *source, struct err *err)
 		if (ret < 0)
 			return ret;
 	}
+	if (source->n_ends > TOKENIZER_MAX_ENDS)
+		return err_set(err, -ENOTSUP, "%u tokens end answers besides eos_token_id, %d at most are supported",
+			       source->n_ends, TOKENIZER_MAX_ENDS);
+	for (uint32_t i = 0; i < source->n_ends; i++) {
+		int ret = check_id(source, source->ends[i], "eos_token_ids", err);
+		if (ret < 0)
+			return ret;
+	}
 	if (source->add_bos && source->bos < 0)
 		return err_set(err, -EINVAL, "tokenizer.ggml.add_bos_token is set, but there is no bos_token_id");
 	if (source->add_eos && source->eos < 0)
@@ -137,6 +145,8 @@ static int plan(const struct tokenizer_source *source, struct table_header *out,
 	header.eos = (int32_t)source->eos;
 	header.eot = (int32_t)source->eot;
 	header.unk = (int32_t)source->unk;
+	header.n_ends = source->n_ends;
+	memcpy(header.ends, source->ends, sizeof header.ends);
 	ret = count_tokens(source, &header, err);
 	if (ret < 0)
 		return ret;

@@ -71,10 +71,13 @@ struct table_header {
 	uint32_t blank;		    /* enum tokenizer_blank */
 	uint32_t longest_bytes;	    /* of the tokens in `strings` */
 	uint32_t whole_words;	    /* 0 or 1: a word that is a token is not merged */
-	uint32_t reserved[9];
+	uint32_t n_ends;	    /* TOKENIZER_MAX_ENDS at most */
+	uint32_t ends[5];	    /* [n_ends] token ids that end an answer, besides eos and eot */
+	uint32_t reserved[3];
 	uint32_t byte_ids[256]; /* the token of each single byte, TOKEN_NONE where the vocabulary has none */
 };
 static_assert(sizeof(struct table_header) == 1152, "table_header is part of the segment layout");
+static_assert(sizeof(((struct table_header *)0)->ends) == TOKENIZER_MAX_ENDS * sizeof(uint32_t), "room for all ends");
 
 struct table_merge {
 	uint32_t left, right; /* token ids */

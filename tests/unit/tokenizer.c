@@ -372,6 +372,7 @@ START_TEST(adds_bos_and_eos_as_the_model_says)
 		uint32_t eot = vocab_add(&f.vocab, "<eot>", 5, TOKEN_CONTROL);
 		struct tokenizer_source *source = &f.vocab.source;
 		source->bos = bos, source->eos = eos, source->eot = eot;
+		source->ends[0] = 'x', source->ends[1] = 'y', source->n_ends = 2;
 		source->add_bos = i & 1, source->add_eos = i & 2;
 		attach(&f);
 		uint32_t want[3], n = 0;
@@ -391,6 +392,9 @@ START_TEST(adds_bos_and_eos_as_the_model_says)
 		ck_assert_int_eq(tokenizer_eos(f.tokenizer), eos);
 		ck_assert(tokenizer_is_end(f.tokenizer, eos));
 		ck_assert(tokenizer_is_end(f.tokenizer, eot));
+		ck_assert(tokenizer_is_end(f.tokenizer, 'x'));
+		ck_assert(tokenizer_is_end(f.tokenizer, 'y'));
+		ck_assert(!tokenizer_is_end(f.tokenizer, 0)); /* those behind the second are none */
 		ck_assert(!tokenizer_is_end(f.tokenizer, bos));
 		ck_assert(!tokenizer_is_end(f.tokenizer, UINT32_MAX)); /* -1 stands for none, not for this id */
 		fixture_fini(&f);

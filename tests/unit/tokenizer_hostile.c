@@ -66,6 +66,8 @@ START_TEST(special_ids_out_of_range)
 	refused(-EINVAL, "tokenizer.ggml.bos_token_id", source.bos = source.n_tokens);
 	refused(-EINVAL, "tokenizer.ggml.eos_token_id = -2", source.eos = -2);
 	refused(-EINVAL, "tokenizer.ggml.eot_token_id", source.eot = INT64_MAX);
+	refused(-EINVAL, "eos_token_ids", source.n_ends = 1; source.ends[0] = UINT32_MAX);
+	refused(-ENOTSUP, "5 at most", source.n_ends = TOKENIZER_MAX_ENDS + 1);
 	refused(-EINVAL, "tokenizer.ggml.unknown_token_id", source.unk = 1ll << 32);
 	refused(-EINVAL, "tokenizer.ggml.padding_token_id", source.pad = INT64_MIN);
 	refused(-EINVAL, "tokenizer.ggml.add_bos_token", source.bos = -1);
@@ -327,6 +329,8 @@ START_TEST(damaged_headers)
 	rejected("bos, eos, eot or unk", header->bos = (int32_t)header->n_tokens);
 	rejected("bos, eos, eot or unk", header->eos = -2);
 	rejected("bos, eos, eot or unk", header->eot = INT32_MIN);
+	rejected("number of ends", header->n_ends = TOKENIZER_MAX_ENDS + 1);
+	rejected("ends", header->n_ends = 2; header->ends[1] = header->n_tokens);
 	rejected("does not have", header->bos = -1);
 	rejected("does not have", header->eos = -1);
 	rejected("byte tokens", header->byte_ids[255] = header->n_tokens);
