@@ -41,6 +41,7 @@ int model_tokenizer_init(const struct tokenizer_json *json, struct tokenizer_sou
 		.add_bos = json->bos >= 0,
 		.add_eos = json->eos >= 0,
 		.ignore_merges = json->ignore_merges,
+		.normalizer = json->nfc ? TOKENIZER_NFC : TOKENIZER_AS_IT_IS,
 		.blank = (enum tokenizer_blank)json->blank,
 	};
 	if (!source.tokens || !source.merges) {

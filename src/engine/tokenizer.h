@@ -38,6 +38,12 @@ enum tokenizer_blank {
 
 enum { TOKENIZER_MAX_ENDS = 5 };
 
+/* What a text goes through before anything is looked for in it but special tokens. */
+enum tokenizer_normalizer {
+	TOKENIZER_AS_IT_IS = 0,
+	TOKENIZER_NFC = 1, /* Unicode's normalization form C */
+};
+
 /* What a model file says of its tokenizer; all pointers borrowed for the call. */
 struct tokenizer_source {
 	const char *model;		       /* "gpt2", "llama", "characters" */
@@ -54,6 +60,7 @@ struct tokenizer_source {
 	bool add_bos, add_eos;
 	bool ignore_merges; /* a word that is a token is not merged, only "gpt2" */
 	enum tokenizer_blank blank;
+	enum tokenizer_normalizer normalizer;
 };
 
 /* Two steps, so that the table is written once, straight into the segment. Hostile lists (ids out of range, merges of

@@ -49,7 +49,8 @@ static int check_header(const struct table_header *header, uint64_t bytes, struc
 	if (header->table_bytes != bytes || table_layout(header).bytes != bytes)
 		return damaged(err, "its counts do not add up to its size");
 	if (header->add_bos > 1 || header->add_eos > 1 || header->blank > TOKENIZER_BLANK_EVERY_UNLESS ||
-	    header->whole_words > 1 || (header->whole_words && !header->string_slots))
+	    header->normalizer > TOKENIZER_NFC || header->whole_words > 1 ||
+	    (header->whole_words && !header->string_slots))
 		return damaged(err, "flags");
 	if (!is_id_or_none(header, header->bos) || !is_id_or_none(header, header->eos) ||
 	    !is_id_or_none(header, header->eot) || !is_id_or_none(header, header->unk))

@@ -127,6 +127,7 @@ static int plan(const struct tokenizer_source *source, struct table_header *out,
 	if (ret < 0)
 		return ret;
 	header.n_tokens = source->n_tokens;
+	header.normalizer = source->normalizer;
 	header.merge_slots = slots_for(header.kind == TABLE_PIECES ? 0 : source->n_merges);
 	if (header.kind == TABLE_PIECES)
 		header.n_ranks = source->n_tokens;

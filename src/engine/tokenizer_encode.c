@@ -3,6 +3,7 @@
  *   special spellings  cut out first, leftmost, the longest of those that begin there (Hugging Face's rule; llama.cpp
  *                      cuts out the longest of all first, which differs only where two spellings overlap in part)
  *   malformed bytes    between the stretches of well-formed UTF-8, so that nothing further in meets any
+ *   normalization      of such a stretch, where the vocabulary was trained on normalized text (tokenizer_nfc.c)
  *   words              the pre-tokenizer's (tokenizer_split.c), or cut where no token goes across (tokenizer_table.h)
  *   merges             within a word (tokenizer_bpe.c)
  *
@@ -18,6 +19,7 @@
 #include <string.h>
 
 #include "src/engine/tokenizer_bpe.h"
+#include "src/engine/tokenizer_nfc.h"
 #include "src/engine/tokenizer_private.h"
 #include "src/engine/tokenizer_spelling.h"
 #include "src/engine/utf8.h"
@@ -34,6 +36,7 @@ struct tokenizer_encoding {
 	const struct tokenizer *tokenizer;
 	struct split *split;
 	struct bpe bpe;
+	struct nfc nfc;
 	struct token_list *out;
 	size_t n_before, max_n; /* of out->n */
 	bool parse_special, add_end;
@@ -44,6 +47,7 @@ struct tokenizer_encoding {
 	bool blank_due;			   /* a blank goes before the next plain text */
 	bool after_unknown;		   /* the newest token is the unknown one */
 	const char *stretch, *stretch_end; /* what the table's joins have still to cut into words */
+	bool normalizing;		   /* a stretch is on its way to what is cut into words */
 	bool splitting;			   /* words of a stretch of well-formed text are being handed out */
 	const char *word, *word_end;	   /* bytes that are not symbols yet */
 	bool malformed;			   /* they are no well-formed text */
@@ -262,24 +266,48 @@ static bool has_its_blank(const struct tokenizer_encoding *encoding)
 	return *at == ' ' || (end - at >= 3 && memcmp(at, SPELLING_BLANK, 3) == 0);
 }
 
+/* The stretch is what will be cut into words. */
+static void begin_words(struct tokenizer_encoding *encoding)
+{
+	encoding->splitting = true;
+	if (encoding->split)
+		split_begin(encoding->split, encoding->stretch, (size_t)(encoding->stretch_end - encoding->stretch));
+}
+
+static int normalize(struct tokenizer_encoding *encoding, size_t *work)
+{
+	size_t n_bytes;
+	int ret = nfc_advance(&encoding->nfc, work);
+	if (ret != 0)
+		return ret;
+	encoding->normalizing = false;
+	encoding->stretch = nfc_result(&encoding->nfc, &n_bytes);
+	encoding->stretch_end = encoding->stretch + n_bytes;
+	begin_words(encoding);
+	return 0;
+}
+
 /* The next stretch of plain text that is well-formed or malformed throughout. */
 static int next_stretch(struct tokenizer_encoding *encoding)
 {
 	const char *start = encoding->plain, *end = stretch_end(start, encoding->plain_end, true);
-	encoding->splitting = end > start;
-	if (!encoding->splitting)
+	bool wellformed = end > start;
+	if (!wellformed)
 		end = stretch_end(start, encoding->plain_end, false);
 	encoding->plain = end;
 	encoding->stretch = start;
 	encoding->stretch_end = end;
 	if (encoding->blank_due && has_its_blank(encoding))
 		encoding->blank_due = false;
-	if (encoding->splitting) {
-		if (encoding->split)
-			split_begin(encoding->split, start, (size_t)(end - start));
-		return 0;
+	if (!wellformed)
+		return begin_joined_word(encoding, end, true);
+	if (encoding->tokenizer->table.header->normalizer == TOKENIZER_NFC) {
+		nfc_begin(&encoding->nfc, start, (size_t)(end - start));
+		encoding->normalizing = true;
+	} else {
+		begin_words(encoding);
 	}
-	return begin_joined_word(encoding, end, true);
+	return 0;
 }
 
 /* --- special spellings ------------------------------------------------------------------------ */
@@ -356,6 +384,9 @@ static int encode_some(struct tokenizer_encoding *encoding, size_t *work, struct
 	if (encoding->merging) {
 		++*work;
 		ret = encode_word(encoding, work, err);
+	} else if (encoding->normalizing) {
+		++*work;
+		ret = normalize(encoding, work);
 	} else if (encoding->splitting) {
 		ret = next_word(encoding, err);
 	} else if (encoding->plain < encoding->plain_end) {
@@ -431,6 +462,7 @@ void tokenizer_encoding_end(struct tokenizer_encoding *encoding)
 		return;
 	split_free(encoding->split);
 	bpe_fini(&encoding->bpe);
+	nfc_fini(&encoding->nfc);
 	free(encoding);
 }
 

@@ -42,7 +42,7 @@
 
 #define TABLE_MAGIC 0x314b4f5444544857ull /* "WHTDTOK1" */
 #define TOKEN_NONE UINT32_MAX
-enum { TABLE_VERSION = 2, TABLE_MAX_PROBES = 512, TABLE_MIN_SLOTS = 16, TABLE_JOIN_BYTES = 256 * 256 / 8 };
+enum { TABLE_VERSION = 3, TABLE_MAX_PROBES = 512, TABLE_MIN_SLOTS = 16, TABLE_JOIN_BYTES = 256 * 256 / 8 };
 
 /* Longest token that merging by spelling may look for: each step hashes that much at most. Real ones have up to 48. */
 enum { TABLE_MAX_PIECE_BYTES = 1024 };
@@ -73,7 +73,8 @@ struct table_header {
 	uint32_t whole_words;	    /* 0 or 1: a word that is a token is not merged */
 	uint32_t n_ends;	    /* TOKENIZER_MAX_ENDS at most */
 	uint32_t ends[5];	    /* [n_ends] token ids that end an answer, besides eos and eot */
-	uint32_t reserved[3];
+	uint32_t normalizer;	    /* enum tokenizer_normalizer */
+	uint32_t reserved[2];
 	uint32_t byte_ids[256]; /* the token of each single byte, TOKEN_NONE where the vocabulary has none */
 };
 static_assert(sizeof(struct table_header) == 1152, "table_header is part of the segment layout");

@@ -98,7 +98,7 @@ static int read_vocab(yyjson_val *vocab, struct tokenizer_json *json, bool byte_
 }
 
 /* Spaces beside a token that it takes with it, and matching of whole words only, are nothing the engine does. A token
- * that is looked for in the normalized text is the same as any other unless blanks are what is normalized. */
+ * that is looked for in the normalized text is the same as any other unless there is a normalizer. */
 static int check_added(yyjson_val *token, const struct tokenizer_json *json, struct err *err)
 {
 	static const char *const options[] = {"single_word", "lstrip", "rstrip"};
@@ -106,10 +106,22 @@ static int check_added(yyjson_val *token, const struct tokenizer_json *json, str
 		if (yyjson_get_bool(yyjson_obj_get(token, options[i])))
 			return err_set(err, -ENOTSUP, "tokenizer.json: added_tokens[id %llu].%s: true is not supported",
 				       (unsigned long long)yyjson_get_uint(yyjson_obj_get(token, "id")), options[i]);
-	if (json->kind == TOKENIZER_JSON_CHARACTERS && yyjson_get_bool(yyjson_obj_get(token, "normalized")))
+	bool normalizer = json->kind == TOKENIZER_JSON_CHARACTERS || json->nfc;
+	if (normalizer && yyjson_get_bool(yyjson_obj_get(token, "normalized")))
 		return err_set(err, -ENOTSUP, "tokenizer.json: added_tokens[id %llu].normalized: true is not supported",
 			       (unsigned long long)yyjson_get_uint(yyjson_obj_get(token, "id")));
 	return 0;
+}
+
+/* Gemma's lists have runs of U+2581 among the added tokens, which in a text are looked for as such, not as the blanks
+ * they decode to; those of a text merge into the same tokens. */
+static int32_t added_type(yyjson_val *token, const struct tokenizer_json *json, uint32_t id)
+{
+	if (yyjson_get_bool(yyjson_obj_get(token, "special")))
+		return TOKENIZER_JSON_CONTROL;
+	bool blanks = json->kind == TOKENIZER_JSON_CHARACTERS && json->types[id] == TOKENIZER_JSON_NORMAL &&
+		      strstr(yyjson_get_str(yyjson_obj_get(token, "content")), TOKENIZER_JSON_BLANK);
+	return blanks ? TOKENIZER_JSON_NORMAL : TOKENIZER_JSON_USER_DEFINED;
 }
 
 static int read_added(yyjson_val *added, struct tokenizer_json *json, struct err *err)
@@ -131,8 +143,7 @@ static int read_added(yyjson_val *added, struct tokenizer_json *json, struct err
 			return err_set(err, -EINVAL,
 				       "tokenizer.json: added_tokens: id %u is another token in model.vocab", id);
 		json->tokens[id] = spelled;
-		bool special = yyjson_get_bool(yyjson_obj_get(token, "special"));
-		json->types[id] = special ? TOKENIZER_JSON_CONTROL : TOKENIZER_JSON_USER_DEFINED;
+		json->types[id] = added_type(token, json, id);
 	}
 	return 0;
 }

@@ -47,6 +47,7 @@ struct tokenizer_json {
 	enum tokenizer_json_kind kind;
 	const char *pre; /* static: the pre-tokenizer's name in GGUF files ("llama-bpe"); "" for characters */
 	enum tokenizer_json_blank blank;
+	bool nfc; /* texts are normalized to Unicode's form C */
 	bool ignore_merges;
 	struct tokenizer_json_string *tokens; /* [n_tokens] owned */
 	int32_t *types;			      /* [n_tokens] owned, enum tokenizer_json_type */

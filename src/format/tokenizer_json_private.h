@@ -6,6 +6,8 @@
 
 #include "src/format/tokenizer_json.h"
 
+#define TOKENIZER_JSON_BLANK "\xe2\x96\x81" /* U+2581, what converted SentencePiece models write for a blank */
+
 /* -ENOTSUP: `value` at `path` is well-formed, but nothing this program does. */
 int tokenizer_json_refuse(struct err *err, const char *path, yyjson_val *value);
 /* -EINVAL: something else is expected at `path`. */

@@ -6,7 +6,6 @@
 
 #include "src/format/tokenizer_json_private.h"
 
-#define BLANK "\xe2\x96\x81" /* U+2581, what converted SentencePiece models write for a blank */
 #define LLAMA3_PATTERN(digits)                                                     \
 	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits \
 	"| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*["                                    \
@@ -95,15 +94,17 @@ static int read_normalizer(yyjson_val *root, struct tokenizer_json *json, struct
 	for (size_t i = 0; i < steps.n; i++) {
 		const char *type = type_at(&steps, i);
 		if (strcmp(type, "Prepend") == 0 && !found->replaces_blanks) {
-			if (!option_is(&steps, i, "prepend", BLANK))
+			if (!option_is(&steps, i, "prepend", TOKENIZER_JSON_BLANK))
 				return refuse_step(&steps, i, "prepend", err);
 			json->blank = TOKENIZER_JSON_BLANK_EVERY;
 		} else if (strcmp(type, "Replace") == 0) {
 			if (!pattern_is(&steps, i, " "))
 				return refuse_step(&steps, i, "pattern", err);
-			if (!option_is(&steps, i, "content", BLANK))
+			if (!option_is(&steps, i, "content", TOKENIZER_JSON_BLANK))
 				return refuse_step(&steps, i, "content", err);
 			found->replaces_blanks = true;
+		} else if (strcmp(type, "NFC") == 0) {
+			json->nfc = true; /* blanks compose with nothing, so the order does not matter */
 		} else {
 			return refuse_step(&steps, i, NULL, err);
 		}
@@ -119,7 +120,7 @@ static int read_metaspace(const struct steps *steps, size_t i, struct tokenizer_
 			  struct err *err)
 {
 	bool prefix = option_bool(steps, i, "add_prefix_space", true);
-	if (!option_is(steps, i, "replacement", BLANK))
+	if (!option_is(steps, i, "replacement", TOKENIZER_JSON_BLANK))
 		return refuse_step(steps, i, "replacement", err);
 	if (option_bool(steps, i, "split", true))
 		return refuse_step(steps, i, "split", err);
@@ -211,7 +212,7 @@ static int check_decoder(yyjson_val *root, const struct tokenizer_json *json, st
 		bool known = strcmp(type, "ByteFallback") == 0 || strcmp(type, "Fuse") == 0 ||
 			     strcmp(type, "Metaspace") == 0 || strcmp(type, "Strip") == 0;
 		if (strcmp(type, "Replace") == 0)
-			known = pattern_is(&steps, i, BLANK) && option_is(&steps, i, "content", " ");
+			known = pattern_is(&steps, i, TOKENIZER_JSON_BLANK) && option_is(&steps, i, "content", " ");
 		if (json->kind == TOKENIZER_JSON_BYTE_LEVEL)
 			known = strcmp(type, "ByteLevel") == 0;
 		if (!known)

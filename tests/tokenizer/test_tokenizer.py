@@ -7,6 +7,7 @@ import os
 import random
 import struct
 import subprocess
+import unicodedata
 
 import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -42,8 +43,10 @@ def corpus():
     return [" ".join(rng.choice(WORDS) for _ in range(20)) + rng.choice(["", "\n", "\n\n", "  x"]) for _ in range(400)]
 
 
-def byte_level(pre, ignore_merges=False, post=None):
+def byte_level(pre, ignore_merges=False, post=None, normalizer=None):
     tokenizer = Tokenizer(models.BPE(ignore_merges=ignore_merges))
+    if normalizer:
+        tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(vocab_size=700, special_tokens=["<s>", "</s>", "<|end|>"], show_progress=False,
@@ -100,6 +103,9 @@ def metaspace(scheme):
 
 
 MAKERS = {
+    "qwen3": lambda: byte_level(split(QWEN2), normalizer=normalizers.NFC()),
+    "nfc-characters": lambda: characters(normalizers.Sequence([normalizers.NFC(), normalizers.Replace(" ", BLANK)]), None,
+                                         template()),
     "gpt2": lambda: byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False)),
     "smollm": lambda: byte_level(pre_tokenizers.Sequence([
         pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])),
@@ -120,6 +126,21 @@ def tokenizer(request):
     return MAKERS[request.param]()
 
 
+def odd_texts(seed):
+    """Every character there is, beside letters, and what composes and decomposes in all kinds of order."""
+    rng = random.Random(seed)
+    nfd = normalizers.NFD().normalize_str
+    every = [chr(c) for c in range(0x110000) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co")]
+    # The library's tables are older than Python's: marks that came since are no marks to it.
+    known = [c for c in every if nfd(f"b\u0301{c}\u0334") == unicodedata.normalize("NFD", f"b\u0301{c}\u0334")]
+    assert len(known) > len(every) - 100
+    joining = [c for c in known if unicodedata.combining(c) or unicodedata.category(c)[0] == "M"
+               or unicodedata.normalize("NFD", c) != c and not "\uac00" <= c <= "\ud7a3"]
+    joining += [chr(c) for c in range(0x1100, 0x1200)] + list("aeiouAOkqd =<>\uac00\uac01\ud55c\u0915")
+    out = ["".join(known[i:i + 60]) for i in range(0, len(known), 60)]
+    return out + ["".join(rng.choice(joining) for _ in range(rng.randint(1, 12))) for _ in range(8000)]
+
+
 def run(path, samples):
     records = b"".join(struct.pack("<I", len(t.encode())) + t.encode() for t in samples)
     done = subprocess.run([ENCODE, path], input=records, capture_output=True, timeout=120)
@@ -132,7 +153,7 @@ def run(path, samples):
 def test_ids_and_texts(tokenizer, tmp_path):
     path = str(tmp_path / "tokenizer.json")
     tokenizer.save(path)
-    samples = texts(7)
+    samples = texts(7) + odd_texts(8)
     bos = tokenizer.token_to_id("<s>")
     adds_bos = tokenizer.encode("a").ids[0] == bos
     for text, (ids, decoded) in zip(samples, run(path, samples)):
