@@ -14,7 +14,7 @@ static void require(int condition)
 
 static void use(const struct tokenizer *tokenizer)
 {
-	static const char text[] = "<s> the  12 ab\u2581\u8a9e\n\xff</s>aaaa";
+	static const char text[] = "<s> the  12 ab\u2581\u8a9ee\u0316\u0301\n\xff</s>aaaa";
 	struct token_list list = {0};
 	size_t sum = 0;
 	require(tokenizer_encode(tokenizer, text, sizeof text - 1, true, true, SIZE_MAX, &list, NULL) == 0);
