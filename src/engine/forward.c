@@ -58,6 +58,9 @@ static void lay_out_pass(struct forward *f, struct pass *p)
 		p->act.group_sum = lane_place(l, rows, f->max_cols / PACK_GROUP * sizeof(float));
 		p->act.half_sum = lane_place(l, rows, f->max_cols / (PACK_GROUP / 2) * sizeof(float));
 	}
+	p->adapted = lane_place(l, rows, sizeof *p->adapted);
+	p->groups = lane_place(l, rows, sizeof *p->groups);
+	p->t = lane_place(l, rows, FORWARD_T_COLS * sizeof(float));
 	p->thread_scratch = lane_place_fixed(l, team_n_threads(f->setup.team) * p->thread_bytes);
 }
 
@@ -176,20 +179,26 @@ uint64_t forward_products(const struct forward *f)
 
 /* --- the pass --------------------------------------------------------------------------------- */
 
-/* An adapter's delta belongs after each product and before what follows it; nothing is fused across that point. */
+/* An adapter's delta comes after each product and before what follows it; nothing is fused across that point. */
 static void layer_pass(struct forward *f, unsigned thread, uint32_t layer)
 {
 	const struct model_layer *l = &f->setup.model->layers[layer];
 	const struct image_config *c = &f->setup.model->config;
 	struct pass *p = f->pass;
-	uint32_t n = p->batch.n_rows;
+	const struct products heads = {
+		layer,
+		p->h,
+		c->dim,
+		3,
+		{{ADAPTER_Q, &l->attn_q, p->q}, {ADAPTER_K, &l->attn_k, p->k}, {ADAPTER_V, &l->attn_v, p->v}}};
+	/* gate is free until the feed-forward layer */
+	const struct products attended = {layer, p->h, f->q_dim, 1, {{ADAPTER_OUTPUT, &l->attn_output, p->gate}}};
+	const struct products gated = {
+		layer, p->h, c->dim, 2, {{ADAPTER_GATE, &l->ffn_gate, p->gate}, {ADAPTER_UP, &l->ffn_up, p->up}}};
+	const struct products down = {layer, p->gate, c->ffn_dim, 1, {{ADAPTER_DOWN, &l->ffn_down, p->h}}};
 
 	step_norm(f, thread, l->attn_norm);
-	struct operand h = step_stage(f, thread, p->h, n, c->dim);
-	step_product(f, thread, &l->attn_q, h, p->q);
-	step_product(f, thread, &l->attn_k, h, p->k);
-	step_product(f, thread, &l->attn_v, h, p->v);
-	step_barrier(f);
+	step_products(f, thread, &heads);
 	step_bias(f, thread, p->q, l->attn_q_bias, f->q_dim);
 	step_bias(f, thread, p->k, l->attn_k_bias, f->kv_dim);
 	step_bias(f, thread, p->v, l->attn_v_bias, f->kv_dim);
@@ -197,20 +206,13 @@ static void layer_pass(struct forward *f, unsigned thread, uint32_t layer)
 	step_head_norm(f, thread, p->k, l->attn_k_norm, c->n_kv_heads);
 	step_rotate_and_store(f, thread, layer);
 	step_attend(f, thread, layer);
-	struct operand heads = step_stage(f, thread, p->h, n, f->q_dim);
-	step_product(f, thread, &l->attn_output, heads, p->gate); /* gate is free until the feed-forward layer */
-	step_barrier(f);
+	step_products(f, thread, &attended);
 	step_add(f, thread, p->gate, l->attn_post_norm);
 
 	step_norm(f, thread, l->ffn_norm);
-	h = step_stage(f, thread, p->h, n, c->dim);
-	step_product(f, thread, &l->ffn_gate, h, p->gate);
-	step_product(f, thread, &l->ffn_up, h, p->up);
-	step_barrier(f);
+	step_products(f, thread, &gated);
 	step_gate(f, thread);
-	struct operand inner = step_stage(f, thread, p->gate, n, c->ffn_dim);
-	step_product(f, thread, &l->ffn_down, inner, p->h);
-	step_barrier(f);
+	step_products(f, thread, &down);
 	step_add(f, thread, p->h, l->ffn_post_norm);
 }
 
@@ -251,6 +253,7 @@ int forward_begin(struct forward *f, const struct batch *batch)
 		return rc;
 	lane_use(&p->lane, batch->n_rows);
 	p->batch = *batch;
+	adapters_group(p);
 	p->layer = 0;
 	p->under_way = true;
 	return 0;
@@ -278,11 +281,15 @@ bool forward_drop(struct forward *f, enum phase phase, const struct kv_sequence 
 	bool alive = false;
 	for (uint32_t r = 0; p->under_way && r < p->batch.n_rows; r++) {
 		struct batch_row *row = &p->batch.rows[r];
-		if (row->sequence == sequence)
+		if (row->sequence == sequence) {
 			row->sequence = NULL;
+			row->adapter = NULL;
+		}
 		alive |= row->sequence != NULL;
 	}
 	p->under_way = alive;
+	if (alive)
+		adapters_group(p);
 	return alive;
 }
 

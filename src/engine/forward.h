@@ -2,13 +2,14 @@
  *
  * A batch is of one phase. PREFILL rows are prompt tokens (any number up to max_rows, several positions of one sequence
  * in a row, several sequences); their products go through gemm. DECODE rows are generated tokens, at most 32, one per
- * sequence or several positions of one that is replayed; their products are ours. A row's result depends on its
- * sequence and its phase alone (see kernel.h). */
+ * sequence or several positions of one that is replayed; their products are ours. Rows with different adapters and with
+ * none run together. A row's result depends on its sequence, its phase and its adapter alone (see kernel.h). */
 #ifndef WEIGHTD_ENGINE_FORWARD_H
 #define WEIGHTD_ENGINE_FORWARD_H
 
 #include <stdbool.h>
 
+#include "src/engine/adapter.h"
 #include "src/engine/kv.h"
 #include "src/engine/model.h"
 #include "src/engine/sampler.h"
@@ -21,7 +22,8 @@ enum { DECODE_ROWS_MAX = 32, LOGIT_ROWS_MAX = 32 };
 struct batch_row {
 	uint32_t token;
 	uint32_t position;
-	struct kv_sequence *sequence; /* has room for `position`; kv_advance is the caller's to do afterwards */
+	struct kv_sequence *sequence;  /* has room for `position`; kv_advance is the caller's to do afterwards */
+	const struct adapter *adapter; /* borrowed until the pass ends or the row is dropped; NULL: none */
 };
 
 struct batch {
@@ -58,7 +60,7 @@ int forward_run(struct forward *forward, const struct batch *batch);
 int forward_begin(struct forward *forward, const struct batch *batch);
 bool forward_advance(struct forward *forward, enum phase phase);
 /* Takes a sequence's rows out of the pass that is under way (their `sequence` becomes NULL): its pages are not touched
- * any more. Returns whether a pass is still under way: one that has lost all its rows is not. */
+ * any more, nor is their adapter. Returns whether a pass is still under way: one that has lost all its rows is not. */
 bool forward_drop(struct forward *forward, enum phase phase, const struct kv_sequence *sequence);
 
 /* Logits of `n` (1..LOGIT_ROWS_MAX) rows of the batch that was run last, by row number, in that batch's

@@ -5,11 +5,6 @@
 #include <assert.h>
 #include <string.h>
 
-void step_barrier(struct forward *f)
-{
-	team_barrier(f->setup.team);
-}
-
 static void share(struct forward *f, uint32_t n, unsigned thread, uint32_t *begin, uint32_t *end)
 {
 	team_share(n, thread, team_n_threads(f->setup.team), begin, end);
@@ -37,7 +32,7 @@ struct operand step_stage(struct forward *f, unsigned thread, const float *x, ui
 	} else if (end > begin) {
 		memcpy((float *)f->pass->a + from, x + from, n * sizeof(float));
 	}
-	step_barrier(f);
+	team_barrier(f->setup.team);
 	return operand;
 }
 
@@ -56,6 +51,19 @@ void step_product(struct forward *f, unsigned thread, const struct matrix *w, st
 		share(f, gemm_n_panels(w), thread, &begin, &end);
 		gemm_run(f->setup.gemm, w, begin, end, f->pass->a, operand.n_rows, y, w->rows,
 			 f->pass->thread_scratch + thread * f->pass->thread_bytes);
+	}
+}
+
+void step_products(struct forward *f, unsigned thread, const struct products *products)
+{
+	struct operand operand = step_stage(f, thread, products->x, f->pass->batch.n_rows, products->cols);
+	for (uint32_t i = 0; i < products->n; i++)
+		step_product(f, thread, products->each[i].w, operand, products->each[i].y);
+	adapters_in(f, thread, products);
+	team_barrier(f->setup.team);
+	if (f->pass->n_groups) {
+		adapters_out(f, thread, products);
+		team_barrier(f->setup.team);
 	}
 }
 
@@ -144,7 +152,7 @@ void step_rotate_and_store(struct forward *f, unsigned thread, uint32_t layer)
 		if (f->pass->batch.rows[r].sequence)
 			store_kv(f, layer, r);
 	}
-	step_barrier(f);
+	team_barrier(f->setup.team);
 }
 
 /* The threads divide (row, KV head) pairs. */
@@ -181,7 +189,7 @@ void step_attend(struct forward *f, unsigned thread, uint32_t layer)
 		};
 		f->setup.kernels->attention(&a);
 	}
-	step_barrier(f);
+	team_barrier(f->setup.team);
 }
 
 void step_add(struct forward *f, unsigned thread, float *y, const float *post_norm)

@@ -44,6 +44,7 @@ void generation_free(struct generation *g)
 		return;
 	sampler_fini(&g->sampler);
 	matcher_free(g->matcher);
+	adapter_put(g->adapter);
 	free(g->biases);
 	free(g->prompt);
 	free(g->forced);

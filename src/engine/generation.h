@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "src/engine/adapter.h"
 #include "src/engine/grammar/constraint.h"
 #include "src/engine/kv.h"
 #include "src/engine/sampler.h"
@@ -42,6 +43,7 @@ struct generation {
 	bool blocked; /* set by the sink's owner while its client can't take more: no step is made for it */
 	struct generation_params params;
 
+	struct adapter *adapter; /* a reference of its own, set before the call is added; NULL: the base alone */
 	uint32_t *prompt; /* [n_prompt] owned */
 	uint32_t n_prompt;
 	uint32_t *forced; /* [n_forced] owned: the answer's first tokens, given instead of sampled */

@@ -15,7 +15,7 @@
 
 #include "src/engine/arena.h"
 
-enum { LANE_ARRAYS_MAX = 16 };
+enum { LANE_ARRAYS_MAX = 20 };
 
 struct lane {
 	char *span;	  /* NULL at rest */

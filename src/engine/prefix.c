@@ -8,6 +8,7 @@
 enum { BUCKETS_MAX = 1 << 16 };
 
 struct node {
+	struct adapter_digest root;	    /* whose tree it is in */
 	struct node *parent;		    /* NULL: the prompt begins here */
 	struct node *next_in_bucket;	    /* of the hash table */
 	struct node *more_used, *less_used; /* the list by use */
@@ -69,22 +70,31 @@ static struct node **bucket_of(const struct prefix *prefix, uint64_t hash)
 	return &prefix->buckets[hash & (prefix->n_buckets - 1)];
 }
 
-static struct node *find(const struct prefix *prefix, const struct node *parent, const uint32_t *tokens)
+static uint64_t hash_below(struct adapter_digest root, const struct node *parent, const uint32_t *tokens)
 {
-	uint64_t hash = prefix_hash(parent ? parent->hash : 0, tokens);
+	uint64_t hash;
+	memcpy(&hash, &root, sizeof hash);
+	return prefix_hash(parent ? parent->hash : hash, tokens);
+}
+
+static struct node *find(const struct prefix *prefix, struct adapter_digest root, const struct node *parent,
+			 const uint32_t *tokens)
+{
+	uint64_t hash = hash_below(root, parent, tokens);
 	struct node *node = *bucket_of(prefix, hash);
-	while (node &&
-	       (node->hash != hash || node->parent != parent || memcmp(node->tokens, tokens, sizeof node->tokens)))
+	while (node && (node->hash != hash || node->parent != parent || memcmp(&node->root, &root, sizeof root) ||
+			memcmp(node->tokens, tokens, sizeof node->tokens)))
 		node = node->next_in_bucket;
 	return node;
 }
 
-uint32_t prefix_match(const struct prefix *prefix, const uint32_t *tokens, uint32_t n_tokens, uint32_t *n_idle)
+uint32_t prefix_match(const struct prefix *prefix, struct adapter_digest root, const uint32_t *tokens,
+		      uint32_t n_tokens, uint32_t *n_idle)
 {
 	const struct node *node = NULL;
 	uint32_t n = 0, idle = 0;
 	for (; prefix && n < n_tokens / KV_PAGE_TOKENS; n++) {
-		node = find(prefix, node, tokens + (size_t)n * KV_PAGE_TOKENS);
+		node = find(prefix, root, node, tokens + (size_t)n * KV_PAGE_TOKENS);
 		if (!node)
 			break;
 		idle += node->page->n_owners == 1;
@@ -158,7 +168,8 @@ bool prefix_give_up(struct prefix *prefix)
 
 /* A node for the sequence's page that goes on from `parent`, the end of a path just touched. NULL: there is no room but
  * on that path itself, or no memory. */
-static struct node *add(struct prefix *prefix, struct node *parent, struct kv_page *page, const uint32_t *tokens)
+static struct node *add(struct prefix *prefix, struct adapter_digest root, struct node *parent, struct kv_page *page,
+			const uint32_t *tokens)
 {
 	if (prefix->n_nodes == prefix->max_nodes) {
 		if (prefix->least_used == parent)
@@ -170,7 +181,8 @@ static struct node *add(struct prefix *prefix, struct node *parent, struct kv_pa
 		return NULL;
 	node->parent = parent;
 	node->page = page;
-	node->hash = prefix_hash(parent ? parent->hash : 0, tokens);
+	node->root = root;
+	node->hash = hash_below(root, parent, tokens);
 	memcpy(node->tokens, tokens, sizeof node->tokens);
 	struct node **bucket = bucket_of(prefix, node->hash);
 	node->next_in_bucket = *bucket;
@@ -183,12 +195,13 @@ static struct node *add(struct prefix *prefix, struct node *parent, struct kv_pa
 	return node;
 }
 
-uint32_t prefix_take(struct prefix *prefix, struct kv_sequence *sequence, const uint32_t *tokens, uint32_t n_tokens)
+uint32_t prefix_take(struct prefix *prefix, struct adapter_digest root, struct kv_sequence *sequence,
+		     const uint32_t *tokens, uint32_t n_tokens)
 {
 	struct node *end = NULL;
 	assert(!sequence->n_tokens);
 	for (uint32_t n = 0; prefix && n < n_tokens / KV_PAGE_TOKENS; n++) {
-		struct node *node = find(prefix, end, tokens + (size_t)n * KV_PAGE_TOKENS);
+		struct node *node = find(prefix, root, end, tokens + (size_t)n * KV_PAGE_TOKENS);
 		if (!node || kv_adopt(prefix->kv, sequence, node->page))
 			break;
 		end = node;
@@ -198,20 +211,21 @@ uint32_t prefix_take(struct prefix *prefix, struct kv_sequence *sequence, const 
 	return sequence->n_pages;
 }
 
-void prefix_insert(struct prefix *prefix, struct kv_sequence *sequence, const uint32_t *tokens, uint32_t n_tokens)
+void prefix_insert(struct prefix *prefix, struct adapter_digest root, struct kv_sequence *sequence,
+		   const uint32_t *tokens, uint32_t n_tokens)
 {
 	struct node *end = NULL, *node;
 	uint32_t n = 0, n_whole = n_tokens / KV_PAGE_TOKENS;
 	if (!prefix)
 		return;
-	for (; n < n_whole && (node = find(prefix, end, tokens + (size_t)n * KV_PAGE_TOKENS)); n++) {
+	for (; n < n_whole && (node = find(prefix, root, end, tokens + (size_t)n * KV_PAGE_TOKENS)); n++) {
 		kv_replace(prefix->kv, sequence, n, node->page);
 		end = node;
 	}
 	if (end)
 		touch(prefix, end);
 	for (; n < n_whole; n++) {
-		node = add(prefix, end, sequence->pages[n], tokens + (size_t)n * KV_PAGE_TOKENS);
+		node = add(prefix, root, end, sequence->pages[n], tokens + (size_t)n * KV_PAGE_TOKENS);
 		if (!node)
 			return;
 		end = node;

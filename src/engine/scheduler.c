@@ -229,7 +229,8 @@ static uint32_t lay_out(struct scheduler_span *spans, uint32_t n_spans, struct b
 		spans[i].first_row = n_rows;
 		for (uint32_t j = 0; j < spans[i].n; j++) {
 			uint32_t position = g->kv.n_tokens + j;
-			rows[n_rows++] = (struct batch_row){generation_token(g, position), position, &g->kv};
+			rows[n_rows++] =
+				(struct batch_row){generation_token(g, position), position, &g->kv, g->adapter};
 		}
 	}
 	return n_rows;
@@ -354,7 +355,7 @@ static bool ask_span(struct scheduler *s, const struct scheduler_span *span)
 			scheduler_want_score(s, g, span->first_row + index - 1 - first, index);
 	if (end < g->n_prompt)
 		return false;
-	prefix_insert(s->prefix, &g->kv, g->prompt, g->n_prompt);
+	prefix_insert(s->prefix, adapter_digest_of(g->adapter), &g->kv, g->prompt, g->n_prompt);
 	g->state = GENERATION_DECODE;
 	if (g->max_answer && !g->n_answer)
 		scheduler_want_next(s, g, span->first_row + span->n - 1);

@@ -62,7 +62,8 @@ static bool fits(const struct scheduler *s, const struct generation *g)
 	if (!s->n_running) /* the pool is its own, but for idle pages */
 		return true;
 	uint32_t n_idle, ahead = g->n_evicted < 31 ? UINT32_C(1) << g->n_evicted : UINT32_MAX;
-	uint32_t n_cached = prefix_match(s->prefix, g->prompt, reusable_tokens(g), &n_idle);
+	uint32_t n_cached =
+		prefix_match(s->prefix, adapter_digest_of(g->adapter), g->prompt, reusable_tokens(g), &n_idle);
 	return claimed(s) + pages_with_ahead(g, ahead) - n_cached <= kv_available(s->setup.kv) - n_idle;
 }
 
@@ -83,7 +84,7 @@ bool scheduler_can_admit(const struct scheduler *s)
 
 static void take_prefix(struct scheduler *s, struct generation *g)
 {
-	prefix_take(s->prefix, &g->kv, g->prompt, reusable_tokens(g));
+	prefix_take(s->prefix, adapter_digest_of(g->adapter), &g->kv, g->prompt, reusable_tokens(g));
 	s->totals.prefix_tokens += g->kv.n_tokens;
 	if (g->kv.n_tokens > g->n_prompt_done) {
 		s->totals.prompt_tokens += g->kv.n_tokens - g->n_prompt_done;

@@ -18,6 +18,8 @@ static const struct kernels ref = {
 	.geglu = geglu_ref,
 	.add = add_ref,
 	.to_bf16 = to_bf16_ref,
+	.low_rank_in = low_rank_in_ref,
+	.low_rank_out = low_rank_out_ref,
 	.attention = attention_ref,
 };
 
@@ -34,6 +36,8 @@ static const struct kernels avx2 = {
 	.geglu = geglu_avx2,
 	.add = add_avx2,
 	.to_bf16 = to_bf16_avx2,
+	.low_rank_in = low_rank_in_avx2,
+	.low_rank_out = low_rank_out_avx2,
 	.attention = attention_avx2,
 };
 
@@ -50,6 +54,8 @@ static const struct kernels avx512 = {
 	.geglu = geglu_avx512,
 	.add = add_avx512,
 	.to_bf16 = to_bf16_avx512,
+	.low_rank_in = low_rank_in_avx512,
+	.low_rank_out = low_rank_out_avx512,
 	.attention = attention_avx512,
 };
 

@@ -51,6 +51,18 @@ struct attention {
 	float scale;	   /* of the products, mostly 1 / sqrt(head_dim) */
 };
 
+enum { LOW_RANK_ROWS = 4 }; /* activation rows that share the loads of an adapter's values */
+
+/* A matrix of low rank that an adapter adds to a packed one: W + scale B A. */
+struct low_rank {
+	const void *a;		 /* [rank][cols], borrowed, read-only, 64-byte aligned, as is b */
+	const void *b;		 /* [ceil(rows / 16)][rank][16]: blocks of 16 rows, the last one padded */
+	uint32_t a_kind, b_kind; /* enum pack_kind: PACK_F32, PACK_F16 or PACK_BF16 */
+	uint32_t rank;		 /* 0: there is none */
+	uint32_t rows, cols;
+	float scale;
+};
+
 struct kernels {
 	enum cpu_level level;
 
@@ -94,6 +106,16 @@ struct kernels {
 
 	/* Round to nearest even; NaN stays NaN. */
 	void (*to_bf16)(uint16_t *y, const float *x, uint32_t n);
+
+	/* An adapter's two products, each for 1..LOW_RANK_ROWS rows given by pointers. Activations are float32 whatever
+	 * the numerics, in both phases; a row's sums have one order, whatever the number of rows and the range.
+	 *
+	 * t[r][i] = sum_k A[i][k] * x[r][k] for i of [begin, end) */
+	void (*low_rank_in)(const struct low_rank *m, uint32_t begin, uint32_t end, const float *const *x,
+			    float *const *t, uint32_t n_rows);
+	/* y[r][i] += scale * sum_j B[i][j] * t[r][j] for the rows i of block rows [begin, end) */
+	void (*low_rank_out)(const struct low_rank *m, uint32_t begin, uint32_t end, const float *const *t,
+			     float *const *y, uint32_t n_rows);
 
 	/* softmax(scale * q k^T) v with a running maximum, page after page. */
 	void (*attention)(const struct attention *a);

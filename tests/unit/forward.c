@@ -1,11 +1,13 @@
-/* The forward pass: what a row gives depends on its sequence and its phase, never on its place in a batch or on its
- * company. Runs once per CPU level: `forward ref|avx2|avx512`, exit status 77 where the CPU lacks the level. */
+/* The forward pass: what a row gives depends on its sequence, its phase and its adapter, never on its place in a batch
+ * or on its company. Runs once per CPU level: `forward ref|avx2|avx512`, exit status 77 where the CPU lacks the level.
+ */
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/unit/suite.h"
-#include "tests/unit/tiny_model.h"
+#include "tests/unit/tiny_adapter.h"
 
 static enum cpu_level level;
 static enum numerics numerics;
@@ -15,12 +17,23 @@ enum { SEQUENCES = 12, TOKENS_MAX = 70, ROUNDS = 20 };
 /* A sequence of fixed tokens: the first n_prompt are prefilled, the rest is decoded. */
 struct sequence {
 	uint32_t tokens[TOKENS_MAX], n_prompt, n;
+	struct adapter *adapter; /* borrowed; NULL: none */
 	struct kv_sequence kv;
 	float logits[TOKENS_MAX][TINY_VOCAB]; /* of each position, when the sequence has the engine for itself */
 };
 
 static struct sequence sequences[SEQUENCES];
 static struct tiny_model *tiny;
+
+/* For every product and for some, of all kinds of values; the last one adds nothing. */
+static const struct tiny_adapter_spec specs[] = {
+	{50, TINY_ALL_PRODUCTS, 4, PACK_F32, 0.5f},
+	{51, 1 << ADAPTER_Q | 1 << ADAPTER_V | 1 << ADAPTER_DOWN, 9, PACK_F16, -0.25f},
+	{52, 1 << ADAPTER_OUTPUT | 1 << ADAPTER_UP, 17, PACK_BF16, 1},
+	{53, TINY_ALL_PRODUCTS, 8, PACK_BF16, 0},
+};
+enum { ADAPTERS = sizeof specs / sizeof *specs, NO_EFFECT = ADAPTERS - 1 };
+static struct adapter *adapters[ADAPTERS];
 
 static void engine_init(struct tiny_engine *e)
 {
@@ -42,7 +55,7 @@ static void add_rows(struct tiny_engine *e, struct batch *batch, struct sequence
 	ck_assert_int_eq(kv_extend(&e->kv, &s->kv, s->kv.n_tokens + n), 0);
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t position = s->kv.n_tokens + i;
-		batch->rows[batch->n_rows++] = (struct batch_row){s->tokens[position], position, &s->kv};
+		batch->rows[batch->n_rows++] = (struct batch_row){s->tokens[position], position, &s->kv, s->adapter};
 	}
 }
 
@@ -76,14 +89,15 @@ static void compare(struct sequence *s, uint32_t position, const float *logits)
 }
 
 /* One pass of one row: the narrowest there is. */
-static void run_one_by_one(struct tiny_engine *e, struct sequence *s)
+static void run_one_by_one(struct tiny_engine *e, struct sequence *s,
+			   void (*each)(struct sequence *, uint32_t, const float *))
 {
 	struct batch_row row;
 	while (s->kv.n_tokens < s->n) {
 		struct batch batch = {s->kv.n_tokens < s->n_prompt ? PHASE_PREFILL : PHASE_DECODE, 0, &row};
 		add_rows(e, &batch, s, 1);
 		ck_assert_int_eq(forward_run(e->forward, &batch), 0);
-		look(e, &batch, note);
+		look(e, &batch, each);
 		kv_advance(&s->kv, 1, batch.phase);
 	}
 	kv_release(&e->kv, &s->kv);
@@ -100,7 +114,7 @@ static void compute_alone(void)
 		s->n = s->n_prompt + (unsigned)rand() % (TOKENS_MAX - 40);
 		for (uint32_t t = 0; t < s->n; t++)
 			s->tokens[t] = (unsigned)rand() % TINY_VOCAB;
-		run_one_by_one(&e, s);
+		run_one_by_one(&e, s, note);
 	}
 	tiny_engine_fini(&e);
 }
@@ -118,8 +132,24 @@ static void set_up_dressed(void)
 	compute_alone();
 }
 
+/* As dressed, with an adapter for four sequences of five. */
+static void set_up_adapted(void)
+{
+	tiny = tiny_model_new(PACK_Q4_1, 42);
+	tiny_model_dress(tiny, 43);
+	for (unsigned i = 0; i < ADAPTERS; i++)
+		adapters[i] = tiny_adapter_new(tiny, &specs[i]);
+	for (unsigned i = 0; i < SEQUENCES; i++)
+		sequences[i].adapter = i % 5 ? adapters[i % 5 - 1] : NULL;
+	compute_alone();
+}
+
 static void tear_down(void)
 {
+	for (unsigned i = 0; i < ADAPTERS; i++) {
+		adapter_put(adapters[i]);
+		adapters[i] = NULL;
+	}
 	tiny_model_free(tiny);
 }
 
@@ -173,6 +203,64 @@ START_TEST(a_row_is_the_same_anywhere_in_a_batch)
 }
 END_TEST
 
+static float largest_logit, largest_difference;
+
+static void measure(struct sequence *s, uint32_t position, const float *logits)
+{
+	for (uint32_t i = 0; i < TINY_VOCAB; i++) {
+		largest_logit = fmaxf(largest_logit, fabsf(logits[i]));
+		largest_difference = fmaxf(largest_difference, fabsf(logits[i] - s->logits[position][i]));
+	}
+}
+
+/* All of a sequence, with another adapter than the one it was noted with. */
+static void run_again(const struct tiny_model *model, struct sequence *s, struct adapter *adapter,
+		      void (*each)(struct sequence *, uint32_t, const float *))
+{
+	struct tiny_model *before = tiny;
+	struct adapter *own = s->adapter;
+	struct tiny_engine e;
+	tiny = (struct tiny_model *)(uintptr_t)model;
+	largest_logit = largest_difference = 0;
+	engine_init(&e);
+	s->adapter = adapter;
+	run_one_by_one(&e, s, each);
+	s->adapter = own;
+	tiny_engine_fini(&e);
+	tiny = before;
+}
+
+START_TEST(an_adapter_of_scale_0_is_none)
+{
+	struct sequence *s = &sequences[1 + NO_EFFECT];
+	ck_assert_ptr_eq(s->adapter, adapters[NO_EFFECT]);
+	run_again(tiny, s, NULL, compare);
+	/* The others are no such adapters. */
+	run_again(tiny, &sequences[1], NULL, measure);
+	ck_assert_float_gt(largest_difference, 0.01f * largest_logit);
+}
+END_TEST
+
+/* Over weights of float32, the adapter's model is the one with W + scale B A for weights, up to rounding: of sums, or
+ * of weights and operands to bfloat16. */
+START_TEST(an_adapter_is_its_merged_weights)
+{
+	float bound = numerics == NUMERICS_F32 ? 1e-4f : 0.02f;
+	struct tiny_model *plain = tiny_model_new(PACK_F32, 7), *merged = tiny_model_new(PACK_F32, 7);
+	struct adapter *adapter = tiny_adapter_new(plain, &specs[_i]);
+	struct sequence *s = &sequences[0];
+	tiny_adapter_merge(merged, adapter);
+	run_again(plain, s, adapter, note);
+	run_again(merged, s, NULL, measure);
+	ck_assert_float_le(largest_difference, bound * largest_logit);
+	run_again(plain, s, NULL, measure);
+	ck_assert_float_gt(largest_difference, 5 * bound * largest_logit);
+	adapter_put(adapter);
+	tiny_model_free(plain);
+	tiny_model_free(merged);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "ref";
@@ -181,14 +269,20 @@ int main(int argc, char **argv)
 	if (level > kernels_detect())
 		return 77;
 	Suite *suite = suite_create("forward");
-	void (*const models[])(void) = {set_up, set_up_dressed};
+	const struct {
+		const char *name;
+		void (*set_up)(void);
+	} models[] = {{"llama", set_up}, {"features of all families", set_up_dressed}, {"adapters", set_up_adapted}};
+	TCase *tc = NULL;
 	for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-		TCase *tc = tcase_create(i ? "features of all families" : "llama");
+		tc = tcase_create(models[i].name);
 		tcase_set_timeout(tc, 300);
 		/* The sequences alone: computed once, inherited by every test. */
-		tcase_add_unchecked_fixture(tc, models[i], tear_down);
+		tcase_add_unchecked_fixture(tc, models[i].set_up, tear_down);
 		tcase_add_loop_test(tc, a_row_is_the_same_anywhere_in_a_batch, 0, ROUNDS);
 		suite_add_tcase(suite, tc);
 	}
+	tcase_add_test(tc, an_adapter_of_scale_0_is_none);
+	tcase_add_loop_test(tc, an_adapter_is_its_merged_weights, 0, NO_EFFECT);
 	return suite_run(suite);
 }

@@ -11,6 +11,7 @@ enum { POOL = 40, PAGE = KV_PAGE_TOKENS };
 static struct arena arena;
 static struct kv kv;
 static struct prefix *prefix;
+static const struct adapter_digest base; /* no adapter */
 
 static void set_up(void)
 {
@@ -41,7 +42,7 @@ static const uint32_t *prompt_of(const char *name, uint32_t n)
 static uint32_t matched(const char *name)
 {
 	uint32_t n_idle;
-	return prefix_match(prefix, prompt_of(name, (uint32_t)strlen(name) * PAGE), (uint32_t)strlen(name) * PAGE,
+	return prefix_match(prefix, base, prompt_of(name, (uint32_t)strlen(name) * PAGE), (uint32_t)strlen(name) * PAGE,
 			    &n_idle);
 }
 
@@ -52,7 +53,7 @@ static struct kv_sequence computed(const char *name)
 	uint32_t n = (uint32_t)strlen(name) * PAGE + 5;
 	ck_assert_int_eq(kv_extend(&kv, &sequence, n), 0);
 	kv_advance(&sequence, n, PHASE_PREFILL);
-	prefix_insert(prefix, &sequence, prompt_of(name, n), n);
+	prefix_insert(prefix, base, &sequence, prompt_of(name, n), n);
 	return sequence;
 }
 
@@ -71,13 +72,13 @@ START_TEST(pages_are_found_by_all_tokens_before_their_end)
 	ck_assert_uint_eq(matched("bc"), 0); /* not as the beginning of a prompt */
 	ck_assert_uint_eq(matched("xbc"), 0);
 	uint32_t n_idle;
-	ck_assert_uint_eq(prefix_match(prefix, prompt_of("abc", 3 * PAGE), 3 * PAGE - 1, &n_idle), 2);
+	ck_assert_uint_eq(prefix_match(prefix, base, prompt_of("abc", 3 * PAGE), 3 * PAGE - 1, &n_idle), 2);
 	ck_assert_uint_eq(n_idle, 2);
 	const uint32_t *almost = prompt_of("abc", 3 * PAGE);
 	uint32_t tokens[3 * PAGE];
 	memcpy(tokens, almost, sizeof tokens);
 	tokens[2 * PAGE - 1]++;
-	ck_assert_uint_eq(prefix_match(prefix, tokens, 3 * PAGE, &n_idle), 1);
+	ck_assert_uint_eq(prefix_match(prefix, base, tokens, 3 * PAGE, &n_idle), 1);
 	ck_assert_uint_eq(prefix_bytes(prefix), 3 * kv.page_bytes);
 	ck_assert_uint_eq(kv.n_used, 3);
 }
@@ -87,7 +88,7 @@ START_TEST(a_taken_path_is_shared_and_not_idle)
 {
 	struct kv_sequence sequence = {0};
 	compute("abc");
-	ck_assert_uint_eq(prefix_take(prefix, &sequence, prompt_of("abz", 3 * PAGE), 3 * PAGE), 2);
+	ck_assert_uint_eq(prefix_take(prefix, base, &sequence, prompt_of("abz", 3 * PAGE), 3 * PAGE), 2);
 	ck_assert_uint_eq(sequence.n_tokens, 2 * PAGE);
 	ck_assert_uint_eq(kv.n_idle, 1);
 	ck_assert(prefix_give_up(prefix));
@@ -118,7 +119,7 @@ START_TEST(the_least_recently_used_leaf_goes_first)
 	compute("xyz"); /* 7 of 8 pages */
 	ck_assert_uint_eq(matched("abc"), 3);
 	struct kv_sequence reader = {0};
-	ck_assert_uint_eq(prefix_take(prefix, &reader, prompt_of("abc", 3 * PAGE), 3 * PAGE), 3);
+	ck_assert_uint_eq(prefix_take(prefix, base, &reader, prompt_of("abc", 3 * PAGE), 3 * PAGE), 3);
 	kv_release(&kv, &reader);
 	compute("pq"); /* one page must go: d was used longest ago */
 	ck_assert_uint_eq(matched("abd"), 2);
@@ -155,13 +156,13 @@ START_TEST(random_use_keeps_the_books)
 			name[i] = (char)('a' + rand() % 3);
 		uint32_t n = (uint32_t)strlen(name) * PAGE, who = (uint32_t)rand() % 4, n_idle;
 		kv_release(&kv, &held[who]);
-		uint32_t expected = prefix_match(prefix, prompt_of(name, n), n, &n_idle), idle = kv.n_idle;
-		ck_assert_uint_eq(prefix_take(prefix, &held[who], prompt_of(name, n), n), expected);
+		uint32_t expected = prefix_match(prefix, base, prompt_of(name, n), n, &n_idle), idle = kv.n_idle;
+		ck_assert_uint_eq(prefix_take(prefix, base, &held[who], prompt_of(name, n), n), expected);
 		ck_assert_uint_eq(kv.n_idle, idle - n_idle);
 		if (rand() % 2) {
 			ck_assert_int_eq(kv_extend(&kv, &held[who], n + 1), 0);
 			kv_advance(&held[who], n + 1 - held[who].n_tokens, PHASE_PREFILL);
-			prefix_insert(prefix, &held[who], prompt_of(name, n), n + 1);
+			prefix_insert(prefix, base, &held[who], prompt_of(name, n), n + 1);
 		}
 		idle = kv.n_idle;
 		if (rand() % 8 == 0)
@@ -231,16 +232,16 @@ START_TEST(a_hash_alone_is_no_identity)
 	ck_assert_uint_eq(prefix_hash(0, one), prefix_hash(0, two)); /* else collide() is out of date */
 	ck_assert_int_eq(kv_extend(&kv, &sequence, 2 * PAGE), 0);
 	kv_advance(&sequence, 2 * PAGE, PHASE_PREFILL);
-	prefix_insert(prefix, &sequence, one, 2 * PAGE);
+	prefix_insert(prefix, base, &sequence, one, 2 * PAGE);
 	kv_release(&kv, &sequence);
-	ck_assert_uint_eq(prefix_match(prefix, one, 2 * PAGE, &n_idle), 2);
-	ck_assert_uint_eq(prefix_match(prefix, two, 2 * PAGE, &n_idle), 0);
+	ck_assert_uint_eq(prefix_match(prefix, base, one, 2 * PAGE, &n_idle), 2);
+	ck_assert_uint_eq(prefix_match(prefix, base, two, 2 * PAGE, &n_idle), 0);
 	/* Nor is it with the same tokens after another beginning. */
 	ck_assert_int_eq(kv_extend(&kv, &sequence, PAGE), 0);
 	kv_advance(&sequence, PAGE, PHASE_PREFILL);
-	prefix_insert(prefix, &sequence, two, PAGE);
+	prefix_insert(prefix, base, &sequence, two, PAGE);
 	kv_release(&kv, &sequence);
-	ck_assert_uint_eq(prefix_match(prefix, two, 2 * PAGE, &n_idle), 1);
+	ck_assert_uint_eq(prefix_match(prefix, base, two, 2 * PAGE, &n_idle), 1);
 }
 END_TEST
 
@@ -251,8 +252,8 @@ START_TEST(no_cache_is_an_empty_cache)
 	uint32_t n_idle;
 	ck_assert_int_eq(prefix_new(&kv, kv.page_bytes - 1, &none), 0);
 	ck_assert_ptr_null(none);
-	ck_assert_uint_eq(prefix_match(none, prompt_of("a", PAGE), PAGE, &n_idle), 0);
-	ck_assert_uint_eq(prefix_take(none, &sequence, prompt_of("a", PAGE), PAGE), 0);
+	ck_assert_uint_eq(prefix_match(none, base, prompt_of("a", PAGE), PAGE, &n_idle), 0);
+	ck_assert_uint_eq(prefix_take(none, base, &sequence, prompt_of("a", PAGE), PAGE), 0);
 	ck_assert(!prefix_give_up(none));
 	ck_assert_uint_eq(prefix_bytes(none), 0);
 	prefix_free(none);
