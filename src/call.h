@@ -62,6 +62,7 @@ enum call_constraint {
 	CALL_CONSTRAINT_SCHEMA, /* a JSON Schema, */
 	CALL_CONSTRAINT_CHOICE, /* a JSON list of texts; */
 	CALL_CONSTRAINT_OBJECT, /* any JSON object: no bytes */
+	CALL_CONSTRAINT_CALLS,	/* a JSON object: functions to be called, and how many (src/engine/grammar/calls.h) */
 };
 
 /* One entry of logit_bias. */

@@ -52,6 +52,7 @@ struct worker {
 	struct forward *forward;
 	struct scheduler *scheduler;
 	struct worker_calls calls;
+	struct dialect dialect;		 /* how the model writes tool calls and reasoning */
 	struct constraints *constraints; /* what answers have to look like */
 	struct pace pace;
 	uint64_t trimmed_ns;
@@ -208,7 +209,8 @@ static int make_engine(struct worker *w, struct err *err)
 		return rc;
 	w->context_tokens = context;
 	struct scheduler_setup scheduler = scheduler_setup(w);
-	if (constraints_new(w->tokenizer, c->vocab, &w->arena, &w->constraints))
+	int64_t mark = w->dialect.has_mark ? (int64_t)w->dialect.mark : -1;
+	if (constraints_new(w->tokenizer, c->vocab, mark, &w->arena, &w->constraints))
 		return err_set(err, -ENOMEM, "no memory for the order of the vocabulary");
 	return scheduler_new(&scheduler, &w->scheduler, err);
 }
@@ -236,6 +238,8 @@ static int start(struct worker *w, struct err *err)
 	rc = open_model(w, err);
 	if (rc)
 		return rc;
+	w->dialect = dialect_of(w->model.chat_template, w->model.template_bytes, w->order.tool_parser,
+				w->order.reasoning, w->tokenizer);
 	rc = make_engine(w, err);
 	if (rc)
 		return rc;
@@ -243,8 +247,7 @@ static int start(struct worker *w, struct err *err)
 	compile_template(w, fault);
 	worker_calls_init(&w->calls, &w->channel, w->tokenizer, w->template, fault);
 	w->calls.scheduler = w->scheduler;
-	w->calls.dialect = dialect_of(w->model.chat_template, w->model.template_bytes, w->order.tool_parser,
-				      w->order.reasoning, w->tokenizer);
+	w->calls.dialect = w->dialect;
 	w->calls.constraints = w->constraints;
 	pace_init(&w->pace, w->order.prefill_share, w->order.prefill_chunk);
 	forward_watch(w->forward, &w->counters->progress);

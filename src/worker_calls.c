@@ -277,8 +277,8 @@ static void start_generation(struct worker_calls *calls, struct incoming *in, in
 		return;
 	}
 	const char *field;
-	rc = worker_demand(calls->constraints, &in->begin, p.demand, tokenizer_n_tokens(calls->tokenizer), g, &field,
-			   err);
+	rc = worker_demand(calls->constraints, &calls->dialect, &in->begin, p.demand,
+			   tokenizer_n_tokens(calls->tokenizer), in->reasoning, g, &field, err);
 	if (rc) {
 		generation_free(g);
 		fail_call(calls, in->call, rc == -ENOMEM ? 503 : 400, field, "", err->text);

@@ -5,13 +5,16 @@
 #include <string.h>
 
 static_assert((int)CALL_CONSTRAINT_OBJECT == (int)CONSTRAINT_OBJECT &&
-		      (int)CALL_CONSTRAINT_GBNF == (int)CONSTRAINT_GBNF,
+		      (int)CALL_CONSTRAINT_GBNF == (int)CONSTRAINT_GBNF &&
+		      (int)CALL_CONSTRAINT_CALLS == (int)CONSTRAINT_CALLS,
 	      "the call's numbers are the engine's");
 
 bool worker_demand_ok(const struct call_begin *b)
 {
-	return b->constraint <= CALL_CONSTRAINT_OBJECT && b->n_biases <= CALL_BIASES_MAX &&
-	       (b->constraint || !b->constraint_bytes) && memchr(b->constraint_field, 0, sizeof b->constraint_field);
+	return b->constraint <= CALL_CONSTRAINT_CALLS && b->n_biases <= CALL_BIASES_MAX &&
+	       (b->constraint || !b->constraint_bytes) &&
+	       (b->constraint != CALL_CONSTRAINT_CALLS || b->flags & CALL_FLAG_TOOLS) &&
+	       memchr(b->constraint_field, 0, sizeof b->constraint_field);
 }
 
 uint64_t worker_demand_bytes(const struct call_begin *b)
@@ -41,14 +44,17 @@ static int read_biases(const struct call_begin *b, const char *bytes, uint32_t v
 	return 0;
 }
 
-int worker_demand(struct constraints *constraints, const struct call_begin *b, const char *bytes, uint32_t vocab,
-		  struct generation *g, const char **field, struct err *err)
+int worker_demand(struct constraints *constraints, const struct dialect *dialect, const struct call_begin *b,
+		  const char *bytes, uint32_t vocab, enum call_reasoning reasoning, struct generation *g,
+		  const char **field, struct err *err)
 {
 	*field = "logit_bias";
 	int rc = b->n_biases ? read_biases(b, bytes + b->constraint_bytes, vocab, g, err) : 0;
 	if (rc || !b->constraint)
 		return rc;
+	struct constraint_source source = {
+		.kind = (enum constraint_kind)b->constraint, .bytes = bytes, .n_bytes = b->constraint_bytes};
+	dialect_tell(dialect, reasoning, &source);
 	*field = b->constraint_field;
-	return constraints_matcher(constraints, (enum constraint_kind)b->constraint, bytes, b->constraint_bytes,
-				   &g->matcher, err);
+	return constraints_matcher(constraints, &source, &g->matcher, err);
 }

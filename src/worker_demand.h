@@ -7,15 +7,17 @@
 #include "src/call.h"
 #include "src/engine/generation.h"
 #include "src/engine/grammar/constraints.h"
+#include "src/worker_dialect.h"
 
 /* Ranges of the head. */
 bool worker_demand_ok(const struct call_begin *begin);
 /* The length of its bytes. */
 uint64_t worker_demand_bytes(const struct call_begin *begin);
 
-/* `bytes`: the constraint's source, then the biases. On failure *field is the request field at fault. -EINVAL, -E2BIG:
- * the client's; -ENOMEM. */
-int worker_demand(struct constraints *constraints, const struct call_begin *begin, const char *bytes, uint32_t vocab,
-		  struct generation *generation, const char **field, struct err *err);
+/* `bytes`: the constraint's source, then the biases. `reasoning`: what the answer begins with. On failure *field is the
+ * request field at fault. -EINVAL, -E2BIG: the client's; -ENOMEM. */
+int worker_demand(struct constraints *constraints, const struct dialect *dialect, const struct call_begin *begin,
+		  const char *bytes, uint32_t vocab, enum call_reasoning reasoning, struct generation *generation,
+		  const char **field, struct err *err);
 
 #endif

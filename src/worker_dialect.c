@@ -2,6 +2,20 @@
 
 #include <string.h>
 
+static const char think_begin[] = "<think>", think_end[] = "</think>";
+
+static const struct call_syntax syntaxes[N_TOOL_FORMATS] = {
+	[TOOLS_HERMES] = {.mark = "<tool_call>", .open = "", .close = "</tool_call>", .arguments = "arguments"},
+	[TOOLS_LLAMA3] = {.mark = "<|python_tag|>",
+			  .bare = true,
+			  .open = "",
+			  .close = "",
+			  .separator = ";",
+			  .arguments = "parameters"},
+	[TOOLS_MISTRAL] =
+		{.mark = "[TOOL_CALLS]", .open = "[", .close = "]", .separator = ",", .arguments = "arguments"},
+};
+
 static bool has(const char *template, size_t n_bytes, const char *word)
 {
 	return n_bytes && memmem(template, n_bytes, word, strlen(word));
@@ -23,16 +37,14 @@ static enum call_tool_format tools_of(const char *template, size_t n_bytes)
 
 static void find_mark(struct dialect *dialect, const struct tokenizer *tokenizer)
 {
-	static const char *const marks[N_TOOL_FORMATS] = {
-		[TOOLS_HERMES] = "<tool_call>", [TOOLS_LLAMA3] = "<|python_tag|>", [TOOLS_MISTRAL] = "[TOOL_CALLS]"};
-	const char *mark = marks[dialect->tools];
+	const char *mark = dialect->calls.mark;
 	for (uint32_t id = 0; mark && id < tokenizer_n_tokens(tokenizer); id++) {
 		uint32_t n, n_shown;
 		const char *piece = tokenizer_piece(tokenizer, id, true, &n);
 		if (n != strlen(mark) || memcmp(piece, mark, n) != 0)
 			continue;
 		tokenizer_piece(tokenizer, id, false, &n_shown);
-		dialect->has_mark = n_shown == 0;
+		dialect->has_mark = dialect->calls.mark_is_token = n_shown == 0;
 		dialect->mark = id;
 		return;
 	}
@@ -45,19 +57,27 @@ struct dialect dialect_of(const char *template, size_t n_bytes, enum call_tool_f
 	if (tools == TOOLS_AUTO)
 		dialect.tools = tools_of(template, n_bytes);
 	if (reasoning == REASONING_AUTO)
-		dialect.reasoning = has(template, n_bytes, "<think>") || has(template, n_bytes, "</think>")
+		dialect.reasoning = has(template, n_bytes, think_begin) || has(template, n_bytes, think_end)
 					    ? REASONING_THINK
 					    : REASONING_NONE;
+	dialect.calls = syntaxes[dialect.tools];
 	find_mark(&dialect, tokenizer);
 	return dialect;
 }
 
 enum call_reasoning dialect_reasoning(const struct dialect *dialect, const char *prompt, size_t n_bytes)
 {
-	static const char open[] = "<think>";
-	size_t n_open = sizeof open - 1;
+	size_t n_open = sizeof think_begin - 1;
 	while (n_bytes && (prompt[n_bytes - 1] == '\n' || prompt[n_bytes - 1] == ' '))
 		n_bytes--;
-	bool is_open = n_bytes >= n_open && memcmp(prompt + n_bytes - n_open, open, n_open) == 0;
+	bool is_open = n_bytes >= n_open && memcmp(prompt + n_bytes - n_open, think_begin, n_open) == 0;
 	return dialect->reasoning == REASONING_THINK && is_open ? REASONING_OPEN : dialect->reasoning;
+}
+
+void dialect_tell(const struct dialect *dialect, enum call_reasoning reasoning, struct constraint_source *source)
+{
+	bool thinks = reasoning == REASONING_THINK || reasoning == REASONING_OPEN;
+	source->calls = &dialect->calls;
+	source->reasoning_begin = reasoning == REASONING_THINK ? think_begin : NULL;
+	source->reasoning_end = thinks ? think_end : NULL;
 }

@@ -8,13 +8,15 @@
 #include <stdint.h>
 
 #include "src/call.h"
+#include "src/engine/grammar/compile.h"
 #include "src/engine/tokenizer.h"
 
 struct dialect {
 	enum call_tool_format tools;   /* never TOOLS_AUTO */
 	enum call_reasoning reasoning; /* NONE or THINK */
 	bool has_mark;
-	uint32_t mark; /* the token that begins tool calls where that is a control token: text, for once */
+	uint32_t mark;		  /* the token that begins tool calls where that is a control token: text, for once */
+	struct call_syntax calls; /* of tool calls; zero for TOOLS_NONE */
 };
 
 /* `tools` and `reasoning` as configured; what is AUTO follows from the template [n_bytes]. */
@@ -23,5 +25,8 @@ struct dialect dialect_of(const char *template, size_t n_bytes, enum call_tool_f
 
 /* What an answer to this rendered prompt [n_bytes] begins with. */
 enum call_reasoning dialect_reasoning(const struct dialect *dialect, const char *prompt, size_t n_bytes);
+
+/* Says of a constraint's source how calls are written, and that reasoning comes before what is constrained. */
+void dialect_tell(const struct dialect *dialect, enum call_reasoning reasoning, struct constraint_source *source);
 
 #endif

@@ -1,12 +1,19 @@
-/* A kind, a source and, behind a zero byte, a text. The source is refused with words, or the text is followed byte by
- * byte and its verdict is the same a second time, when the automaton remembers; a beginning of a text always leads on
- * or is whole. */
+/* A kind (and of calls a syntax, and whether reasoning comes first, by the higher bits), a source and, behind a zero
+ * byte, a text. The source is refused with words, or the text is followed byte by byte and its verdict is the same a
+ * second time, when the automaton remembers; a beginning of a text always leads on or is whole. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/engine/grammar/automaton.h"
 #include "src/engine/grammar/compile.h"
 #include "tests/fuzz/fuzz.h"
+
+static const struct call_syntax syntaxes[4] = {
+	{.mark = "<call>", .open = "", .close = "</call>", .arguments = "arguments"},
+	{.mark = "[CALLS]", .mark_is_token = true, .open = "[", .close = "]", .separator = ",", .arguments = "a"},
+	{.mark = "aab", .bare = true, .open = "", .close = "", .separator = ";", .arguments = "parameters"},
+	{.mark = "<call>", .mark_is_token = true, .open = "", .close = "</call>", .arguments = "arguments"},
+};
 
 static void must(bool holds)
 {
@@ -38,8 +45,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 		return 0;
 	const char *zero = n_bytes > 1 ? memchr(source, 0, n_bytes - 1) : NULL;
 	size_t n_source = zero ? (size_t)(zero - source) : n_bytes - 1;
-	int rc = constraint_compile((enum constraint_kind)(bytes[0] % 5), source, n_source, &program, &err);
-	must(rc <= 0 && (!rc || !bytes[0] || err.text[0] || bytes[0] % 5 == CONSTRAINT_NONE));
+	struct constraint_source wanted = {
+		.kind = (enum constraint_kind)(bytes[0] % 8),
+		.bytes = source,
+		.n_bytes = n_source,
+		.reasoning_begin = bytes[0] & 16 ? "<think>" : NULL,
+		.reasoning_end = bytes[0] & 8 ? "</think>" : NULL,
+		.calls = &syntaxes[bytes[0] >> 5 & 3],
+	};
+	if (wanted.kind > CONSTRAINT_CALLS)
+		return 0;
+	int rc = constraint_compile(&wanted, &program, &err);
+	must(rc <= 0 && (!rc || err.text[0] || wanted.kind == CONSTRAINT_NONE));
 	if (rc)
 		return 0;
 	must(!automaton_init(&automaton, &program, &none, 0, &arena));

@@ -1,5 +1,6 @@
-/* What tests/grammar/test_grammar.py compares with other judges: for each line of JSON {"kind", "source", "texts"} on
- * standard input, a line {"error"} or {"verdicts"}: of each text 2: complete, 1: the beginning of one, 0: neither. */
+/* What tests/grammar/test_grammar.py compares with other judges: for each line of JSON {"kind", "source", "texts"}, and
+ * maybe {"reasoning_begin", "reasoning_end"} and a syntax of {"calls"}, on standard input, a line {"error"} or
+ * {"verdicts"}: of each text 2: complete, 1: the beginning of one, 0: neither. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 #include "src/engine/grammar/automaton.h"
 #include "src/engine/grammar/compile.h"
 
-static const char *const kinds[] = {"", "gbnf", "regex", "schema", "choice", "object"};
+static const char *const kinds[] = {"", "gbnf", "regex", "schema", "choice", "object", "calls"};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 static int verdict(struct automaton *a, const char *text, size_t n)
 {
@@ -23,6 +25,11 @@ static int verdict(struct automaton *a, const char *text, size_t n)
 	return automaton_accepts(a, state) ? 2 : state != AUTOMATON_DEAD;
 }
 
+static const char *text_of(yyjson_val *object, const char *name)
+{
+	return yyjson_get_str(yyjson_obj_get(object, name));
+}
+
 static void answer(yyjson_val *line, struct arena *arena)
 {
 	static const struct pieces none;
@@ -30,14 +37,31 @@ static void answer(yyjson_val *line, struct arena *arena)
 	struct automaton automaton;
 	struct err err = {""};
 	yyjson_val *source = yyjson_obj_get(line, "source");
-	int kind = 0, rc;
-	while (kind < 6 && !yyjson_equals_str(yyjson_obj_get(line, "kind"), kinds[kind]))
+	int kind = 0;
+	while (kind < N_KINDS && !yyjson_equals_str(yyjson_obj_get(line, "kind"), kinds[kind]))
 		kind++;
 	yyjson_mut_doc *out = yyjson_mut_doc_new(NULL);
 	yyjson_mut_val *root = yyjson_mut_obj(out);
 	yyjson_mut_doc_set_root(out, root);
-	rc = constraint_compile((enum constraint_kind)kind, yyjson_get_str(source), yyjson_get_len(source), &program,
-				&err);
+	yyjson_val *syntax = yyjson_obj_get(line, "calls");
+	struct call_syntax calls = {
+		.mark = text_of(syntax, "mark"),
+		.mark_is_token = yyjson_is_true(yyjson_obj_get(syntax, "mark_is_token")),
+		.bare = yyjson_is_true(yyjson_obj_get(syntax, "bare")),
+		.open = text_of(syntax, "open"),
+		.close = text_of(syntax, "close"),
+		.separator = text_of(syntax, "separator"),
+		.arguments = text_of(syntax, "arguments"),
+	};
+	struct constraint_source wanted = {
+		.kind = (enum constraint_kind)kind,
+		.bytes = yyjson_get_str(source),
+		.n_bytes = yyjson_get_len(source),
+		.reasoning_begin = text_of(line, "reasoning_begin"),
+		.reasoning_end = text_of(line, "reasoning_end"),
+		.calls = &calls,
+	};
+	int rc = constraint_compile(&wanted, &program, &err);
 	if (rc) {
 		yyjson_mut_obj_add_strcpy(out, root, "error", err.text);
 	} else {

@@ -20,8 +20,8 @@ PROGRAM = pathlib.Path(os.environ.get("WEIGHTD_BUILD", "build")) / "tests/gramma
 def accepts():
     process = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def ask(kind, source, texts=()):
-        process.stdin.write(json.dumps({"kind": kind, "source": source, "texts": list(texts)}) + "\n")
+    def ask(kind, source, texts=(), **more):
+        process.stdin.write(json.dumps({"kind": kind, "source": source, "texts": list(texts), **more}) + "\n")
         process.stdin.flush()
         return json.loads(process.stdout.readline())
 
@@ -372,3 +372,97 @@ def test_what_the_automaton_forgets_changes_nothing(accepts):
     schema = json.dumps({"type": "array", "items": {"type": "string", "maxLength": 30000}})
     text = '["' + "x" * 30000 + '"]'
     assert accepts("schema", schema, [text, text[:-2], text.replace("x", "xx", 1)])["verdicts"] == [2, 1, 0]
+
+
+# --- calls of functions, and reasoning ---------------------------------------------------------------
+
+HERMES = {"mark": "<tool_call>", "open": "", "close": "</tool_call>", "arguments": "arguments"}
+LLAMA3 = {"mark": "<|python_tag|>", "bare": True, "open": "", "close": "", "separator": ";", "arguments": "parameters"}
+MISTRAL = {"mark": "[TOOL_CALLS]", "open": "[", "close": "]", "separator": ",", "arguments": "arguments"}
+COUNT = {"type": "object", "properties": {"p": {"type": "integer"}}, "required": ["p"], "additionalProperties": False}
+BAD = '{"name": "f", "arguments": {"p": "x"}}'
+
+
+def calls_of(required, one, *parameters):
+    functions = [{"name": name, "parameters": each} for name, each in zip("fgh", parameters)]
+    return json.dumps({"required": required, "one": one, "functions": functions})
+
+
+def object_of(syntax, name="f", arguments='{"p": 1}'):
+    return f'{{"name": "{name}", "{syntax["arguments"]}": {arguments}}}'
+
+
+def hermes(text):
+    return f"<tool_call>\n{text}\n</tool_call>"
+
+
+def test_calls_that_are_required(accepts):
+    c, d, e = hermes(object_of(HERMES)), object_of(LLAMA3), object_of(MISTRAL)
+    cases = [
+        (HERMES, False, {"": 1, c: 2, c + "\n": 2, c + "\n" + c: 2, c + "x": 0, c[:20]: 1, "hi": 0, hermes(BAD): 0, " " + c: 0,
+                         hermes(object_of(HERMES, "g", "{}")): 2, hermes(object_of(HERMES, "h", "{}")): 0, c.replace("\n", ""): 2}),
+        (HERMES, True, {c: 2, c + "\n": 0, c + c: 0}),
+        (LLAMA3, False, {d: 2, f"{d}; {d}": 2, d + ";": 1, d + "x": 0, "<|python_tag|>" + d: 0, d.replace("parameters", "arguments"): 0}),
+        (LLAMA3, True, {d: 2, d + ";": 0}),
+        (MISTRAL, False, {f"[TOOL_CALLS] [{e}]": 2, f"[TOOL_CALLS][{e}, {e}]": 2, f"[TOOL_CALLS][{e}": 1, e: 0}),
+        (MISTRAL, True, {f"[TOOL_CALLS][{e}]": 2, f"[TOOL_CALLS][{e},": 0}),
+    ]
+    for syntax, one, texts in cases:
+        got = accepts("calls", calls_of(True, one, COUNT, {"type": "object"}), texts, calls=syntax)
+        assert dict(zip(texts, got["verdicts"], strict=True)) == texts, (syntax, one)
+
+
+def test_calls_that_the_model_may_make(accepts):
+    """Any text, in which what looks like a call is one that fits."""
+    c, d, e = hermes(object_of(HERMES)), object_of(LLAMA3), f"[TOOL_CALLS][{object_of(MISTRAL)}]"
+    cases = [
+        (HERMES, False, {"": 2, "a" * 3000: 2, "é€🌧\n\0": 2, "so <tool_c": 2, f"a {c} b {c} <": 2, "<tool_call>x": 0, "<<tool_call>": 1,
+                         "<tool_<tool_call>x": 0, "<tool_cal>x": 2, c + hermes(BAD): 0, "{x": 2}),
+        (HERMES, True, {c: 2, c + " ": 0, "a" + c: 2}),
+        (LLAMA3, False, {d: 2, f"\n {d}": 2, f"{d};{d}": 2, d + "; {x": 2, d + " and {": 2, "{": 1, "{x": 0, "a{x": 2, " ": 2, "<|a": 2,
+                         f"x <|python_tag|>{d}": 2, "<|python_tag|>x": 0}),
+        (MISTRAL, False, {e: 2, "x" + e + e + "y": 2, "[TOOL_CALLS]x": 0, "[TOOL_[TOOL_CALLS]x": 0, "[1]": 2}),
+    ]
+    for syntax, one, texts in cases:
+        got = accepts("calls", calls_of(False, one, COUNT), texts, calls=syntax)
+        assert dict(zip(texts, got["verdicts"], strict=True)) == texts, (syntax, one)
+    # The letters of a mark that is a control token begin no call, and no text has the byte that stands for it.
+    got = accepts("calls", calls_of(False, False, COUNT), ["a <tool_call", "<tool_call>", c], calls={**HERMES, "mark_is_token": True})
+    assert got["verdicts"] == [2, 0, 0]
+
+
+def test_words_are_found_wherever_they_begin(accepts):
+    """Free text that ends with a word, against str.find."""
+    rng = random.Random(11)
+    for word in ("aab", "abab", "aaaa", "abcabd", "ab"):
+        texts = ["".join(rng.choice("aabcd") for _ in range(rng.randrange(14))) for _ in range(300)]
+        got = accepts("choice", '["!"]', [text + "!" for text in texts], reasoning_end=word)
+        for text, verdict in zip(texts, got["verdicts"], strict=True):
+            assert verdict == (2 if 0 <= text.find(word) == len(text) - len(word) else 0 if word in text else 1), (word, text)
+
+
+def test_reasoning_comes_before_what_is_constrained(accepts):
+    c = hermes(object_of(HERMES))
+    texts = {c: 2, f"<think>{'a' * 2000}<tool_call></think>\n\n{c}": 2, "<think></think>": 1, "<think>" + c: 1, "x": 0, f"<think></think>{c}x": 0}
+    got = accepts("calls", calls_of(True, False, COUNT), texts, calls=HERMES, reasoning_begin="<think>", reasoning_end="</think>")
+    assert dict(zip(texts, got["verdicts"], strict=True)) == texts
+    texts = {"1": 1, "a</think>1": 2, "</th</think>\n\n12": 2, "</think>x": 0}
+    got = accepts("schema", '{"type": "integer"}', texts, reasoning_end="</think>")
+    assert dict(zip(texts, got["verdicts"], strict=True)) == texts
+
+
+@pytest.mark.parametrize(
+    "parameters, words",
+    [
+        ({"type": "array"}, "objects"), ({}, "objects"), (True, "objects"), ({"enum": [1]}, "objects"), ({"$ref": "#/x"}, "objects"),
+        ({"type": ["object", "null"]}, "objects"), ({"anyOf": [COUNT, {"type": "null"}]}, "objects"), ({"$ref": "#"}, "objects"),
+        ({"type": "object", "properties": {"a": {"not": {}}}}, "#/properties/a"), ({"type": "object", "minProperties": 1}, "minProperties"),
+        ({"anyOf": [COUNT, {"type": "object", "properties": {}}]}, None), ({"$ref": "#/$defs/c", "$defs": {"c": COUNT}}, None), ({"properties": {}}, None),
+    ],
+)
+def test_arguments_that_cant_be_enforced_are_named(accepts, parameters, words):
+    got = accepts("calls", calls_of(True, False, COUNT, parameters), calls=HERMES)
+    if words is None:
+        assert "error" not in got
+    else:
+        assert got["error"].startswith("function 'g': ") and words in got["error"]

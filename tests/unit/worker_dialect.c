@@ -67,6 +67,29 @@ START_TEST(prompts_may_open_the_reasoning)
 }
 END_TEST
 
+START_TEST(reasoning_comes_before_what_is_constrained)
+{
+	static const struct {
+		enum call_reasoning reasoning;
+		bool begins, ends;
+	} leads[] = {
+		{REASONING_AUTO, false, false}, /* a completion */
+		{REASONING_NONE, false, false},
+		{REASONING_THINK, true, true},
+		{REASONING_OPEN, false, true},
+	};
+	struct dialect dialect = of("", TOOLS_HERMES, REASONING_THINK);
+	for (size_t i = 0; i < sizeof leads / sizeof *leads; i++) {
+		struct constraint_source source = {.kind = CONSTRAINT_CALLS};
+		dialect_tell(&dialect, leads[i].reasoning, &source);
+		ck_assert_int_eq(source.reasoning_begin != NULL, leads[i].begins);
+		ck_assert_int_eq(source.reasoning_end != NULL, leads[i].ends);
+		ck_assert_str_eq(source.calls->mark, "<tool_call>");
+		ck_assert(!source.calls->mark_is_token);
+	}
+}
+END_TEST
+
 static void set_up(void)
 {
 	tiny = tiny_model_new(PACK_Q8_0, 9);
@@ -84,6 +107,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_loop_test(tests, templates_tell, 0, sizeof cases / sizeof *cases);
 	tcase_add_test(tests, prompts_may_open_the_reasoning);
+	tcase_add_test(tests, reasoning_comes_before_what_is_constrained);
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);
 }

@@ -357,7 +357,7 @@ static bool fill_mask(struct automaton *a, uint32_t state, uint64_t *mask)
 		uint32_t depth = pieces->shared[i];
 		if (depth > alive)
 			continue;
-		const char *piece = tokenizer_piece(pieces->tokenizer, pieces->ids[i], false, &n);
+		const char *piece = pieces_bytes(pieces, pieces->ids[i], &n);
 		while (depth < n) {
 			uint32_t next = step(a, path[depth], (uint8_t)piece[depth]);
 			if (!next)

@@ -4,6 +4,7 @@
 #include <yyjson.h>
 
 #include "src/engine/grammar/regex.h"
+#include "src/engine/grammar/until.h"
 
 static int read_regex(const char *source, size_t n_bytes, struct grammar *grammar, struct err *err)
 {
@@ -32,32 +33,58 @@ static int read_choice(const char *source, size_t n_bytes, struct grammar *gramm
 	return rc;
 }
 
-int constraint_compile(enum constraint_kind kind, const char *source, size_t n_bytes, struct program *out,
-		       struct err *err)
+static int read_source(const struct constraint_source *source, struct grammar *grammar, struct err *err)
 {
-	struct grammar grammar = {0};
-	int rc = -EINVAL;
-	if (n_bytes > CONSTRAINT_BYTES_MAX)
-		return err_set(err, -E2BIG, "%zu bytes; at most %d are taken", n_bytes, CONSTRAINT_BYTES_MAX);
-	switch (kind) {
+	switch (source->kind) {
 	case CONSTRAINT_GBNF:
-		rc = gbnf_read(source, n_bytes, &grammar, err);
-		break;
+		return gbnf_read(source->bytes, source->n_bytes, grammar, err);
 	case CONSTRAINT_REGEX:
-		rc = read_regex(source, n_bytes, &grammar, err);
-		break;
+		return read_regex(source->bytes, source->n_bytes, grammar, err);
 	case CONSTRAINT_SCHEMA:
-		rc = schema_read(source, n_bytes, &grammar, err);
-		break;
+		return schema_read(source->bytes, source->n_bytes, grammar, err);
 	case CONSTRAINT_CHOICE:
-		rc = read_choice(source, n_bytes, &grammar, err);
-		break;
+		return read_choice(source->bytes, source->n_bytes, grammar, err);
 	case CONSTRAINT_OBJECT:
-		rc = schema_read("{\"type\":\"object\"}", 17, &grammar, err);
-		break;
+		return schema_read("{\"type\":\"object\"}", 17, grammar, err);
+	case CONSTRAINT_CALLS:
+		return calls_read(source->bytes, source->n_bytes, source->calls, grammar, err);
 	case CONSTRAINT_NONE:
 		break;
 	}
+	return -EINVAL;
+}
+
+/* Reasoning, a few line ends, and then what was the root. */
+static void put_reasoning_first(struct grammar *g, const struct constraint_source *source)
+{
+	static const struct charset blanks = {2, {{'\n', '\n'}, {' ', ' '}}};
+	uint32_t rules[UNTIL_WORD_MAX], rest = grammar_sequence(g), root = grammar_choice(g);
+	grammar_append(g, rest, grammar_repeat(g, grammar_class(g, &blanks), 0, 4));
+	grammar_append(g, rest, grammar_reference(g, g->root));
+	struct until until = {
+		.word = source->reasoning_end,
+		.said = grammar_rule(g, "what follows the reasoning", rest),
+		.marked = UNTIL_NEVER,
+	};
+	until_rules(g, &until, rules);
+	uint32_t reasoning = grammar_sequence(g);
+	if (source->reasoning_begin) {
+		grammar_append(g, reasoning, grammar_text(g, source->reasoning_begin));
+		grammar_append(g, root, grammar_reference(g, g->root)); /* without any */
+	}
+	grammar_append(g, reasoning, grammar_reference(g, rules[0]));
+	grammar_append(g, root, reasoning);
+	g->root = grammar_rule(g, "reasoning and answer", root);
+}
+
+int constraint_compile(const struct constraint_source *source, struct program *out, struct err *err)
+{
+	struct grammar grammar = {0};
+	if (source->n_bytes > CONSTRAINT_BYTES_MAX)
+		return err_set(err, -E2BIG, "%zu bytes; at most %d are taken", source->n_bytes, CONSTRAINT_BYTES_MAX);
+	int rc = read_source(source, &grammar, err);
+	if (!rc && source->reasoning_end)
+		put_reasoning_first(&grammar, source);
 	if (grammar.fault == -ENOMEM || (!rc && grammar.fault))
 		rc = grammar_fault(&grammar, err);
 	if (!rc)

@@ -85,7 +85,7 @@ static bool follow(struct matcher *m, const uint32_t *answer, uint32_t n)
 	}
 	while (m->state > AUTOMATON_DEAD && m->n_read < n) {
 		uint32_t n_bytes;
-		const char *piece = tokenizer_piece(a->pieces->tokenizer, answer[m->n_read], false, &n_bytes);
+		const char *piece = pieces_bytes(a->pieces, answer[m->n_read], &n_bytes);
 		m->state = automaton_step(a, m->state, piece, n_bytes);
 		m->state = automaton_begin(a, m->state);
 		m->n_read++;

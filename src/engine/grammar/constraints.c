@@ -6,10 +6,9 @@
 
 struct entry {
 	struct entry *next;
-	struct constraint *constraint; /* a reference of its own */
-	enum constraint_kind kind;
-	size_t n_bytes;
-	char source[];
+	struct constraint *constraint;	 /* a reference of its own */
+	struct constraint_source source; /* its bytes are */
+	char bytes[];
 };
 
 struct constraints {
@@ -19,14 +18,15 @@ struct constraints {
 	struct entry *entries; /* the one asked for last first */
 };
 
-int constraints_new(const struct tokenizer *tokenizer, uint32_t n_tokens, struct arena *arena, struct constraints **out)
+int constraints_new(const struct tokenizer *tokenizer, uint32_t n_tokens, int64_t mark, struct arena *arena,
+		    struct constraints **out)
 {
 	struct constraints *c = calloc(1, sizeof *c);
 	if (!c)
 		return -ENOMEM;
 	c->n_tokens = n_tokens;
 	c->arena = arena;
-	if (pieces_init(&c->pieces, tokenizer)) {
+	if (pieces_init(&c->pieces, tokenizer, mark)) {
 		free(c);
 		return -ENOMEM;
 	}
@@ -64,11 +64,17 @@ static void trim(struct constraints *c)
 	}
 }
 
+static bool is_same(const struct constraint_source *a, const struct constraint_source *b)
+{
+	return a->kind == b->kind && a->n_bytes == b->n_bytes && memcmp(a->bytes, b->bytes, a->n_bytes) == 0 &&
+	       a->reasoning_begin == b->reasoning_begin && a->reasoning_end == b->reasoning_end && a->calls == b->calls;
+}
+
 /* The entry of a source, moved to the front; NULL: none. */
-static struct entry *find(struct constraints *c, enum constraint_kind kind, const char *source, size_t n_bytes)
+static struct entry *find(struct constraints *c, const struct constraint_source *source)
 {
 	struct entry **at = &c->entries;
-	while (*at && ((*at)->kind != kind || (*at)->n_bytes != n_bytes || memcmp((*at)->source, source, n_bytes)))
+	while (*at && !is_same(&(*at)->source, source))
 		at = &(*at)->next;
 	struct entry *entry = *at;
 	if (!entry)
@@ -79,32 +85,33 @@ static struct entry *find(struct constraints *c, enum constraint_kind kind, cons
 	return entry;
 }
 
-static int add(struct constraints *c, enum constraint_kind kind, const char *source, size_t n_bytes, struct err *err)
+static int add(struct constraints *c, const struct constraint_source *source, struct err *err)
 {
 	struct program program;
-	int rc = constraint_compile(kind, source, n_bytes, &program, err);
+	int rc = constraint_compile(source, &program, err);
 	if (rc)
 		return rc;
 	struct constraint *constraint = constraint_new(&program, &c->pieces, c->n_tokens, c->arena);
 	if (!constraint)
 		return err_set(err, -ENOMEM, "out of memory for the grammar");
 	rc = constraint_check(constraint, err);
-	struct entry *entry = rc ? NULL : malloc(sizeof *entry + n_bytes);
+	struct entry *entry = rc ? NULL : malloc(sizeof *entry + source->n_bytes);
 	if (!entry) {
 		constraint_put(constraint);
 		return rc ? rc : err_set(err, -ENOMEM, "out of memory for the grammar");
 	}
-	*entry = (struct entry){c->entries, constraint, kind, n_bytes};
-	memcpy(entry->source, source, n_bytes);
+	*entry = (struct entry){c->entries, constraint, *source};
+	memcpy(entry->bytes, source->bytes, source->n_bytes);
+	entry->source.bytes = entry->bytes;
 	c->entries = entry;
 	return 0;
 }
 
-int constraints_matcher(struct constraints *c, enum constraint_kind kind, const char *source, size_t n_bytes,
-			struct matcher **out, struct err *err)
+int constraints_matcher(struct constraints *c, const struct constraint_source *source, struct matcher **out,
+			struct err *err)
 {
-	if (!find(c, kind, source, n_bytes)) {
-		int rc = add(c, kind, source, n_bytes, err);
+	if (!find(c, source)) {
+		int rc = add(c, source, err);
 		if (rc)
 			return rc;
 	}

@@ -280,13 +280,18 @@ static int typed(struct schema *s, yyjson_val *value, uint32_t type, uint32_t *n
 	return schema_object(s, value, node);
 }
 
-static int by_types(struct schema *s, yyjson_val *value, uint32_t *node)
+uint32_t schema_value_types(yyjson_val *value)
 {
 	yyjson_val *type = yyjson_obj_get(value, "type");
-	uint32_t types = type ? schema_types(type) : implied_types(value);
+	return type ? schema_types(type) : implied_types(value);
+}
+
+static int by_types(struct schema *s, yyjson_val *value, uint32_t *node)
+{
+	uint32_t types = schema_value_types(value);
 	if (!types)
 		return schema_fault(s, "'type' must be a type's name or a list of them");
-	if (types == SCHEMA_ANY && !type) {
+	if (types == SCHEMA_ANY && !yyjson_obj_get(value, "type")) {
 		*node = grammar_reference(s->grammar, s->value);
 		return 0;
 	}
@@ -372,23 +377,39 @@ static int read_targets(struct schema *s)
 	return rc;
 }
 
+void schema_begin(struct schema *s, struct grammar *grammar, struct err *err)
+{
+	*s = (struct schema){.grammar = grammar, .err = err};
+	schema_basic_rules(s);
+}
+
+int schema_rule(struct schema *s, yyjson_val *root, uint32_t *rule)
+{
+	uint32_t node = 0;
+	s->root = root;
+	schema_leave(s, 0);
+	int rc = schema_node(s, root, &node);
+	*rule = grammar_rule(s->grammar, "#", node);
+	return rc ? rc : read_targets(s);
+}
+
+void schema_end(struct schema *s)
+{
+	free(s->targets);
+}
+
 int schema_read(const char *source, size_t n_bytes, struct grammar *grammar, struct err *err)
 {
 	yyjson_read_err fault = {0};
-	struct schema s = {.grammar = grammar, .err = err};
-	uint32_t node = 0;
+	struct schema s;
 	/* Not in place: the reader then promises not to write to the source, hence the cast. */
 	yyjson_doc *document = yyjson_read_opts((char *)(uintptr_t)source, n_bytes, YYJSON_READ_NOFLAG, NULL, &fault);
 	if (!document)
 		return err_set(err, fault.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? -ENOMEM : -EINVAL,
 			       "the schema is not valid JSON: %s at byte %zu", fault.msg, fault.pos);
-	s.root = yyjson_doc_get_root(document);
-	schema_basic_rules(&s);
-	int rc = schema_node(&s, s.root, &node);
-	grammar->root = grammar_rule(grammar, "#", node);
-	if (!rc)
-		rc = read_targets(&s);
-	free(s.targets);
+	schema_begin(&s, grammar, err);
+	int rc = schema_rule(&s, yyjson_doc_get_root(document), &grammar->root);
+	schema_end(&s);
 	yyjson_doc_free(document);
 	return rc;
 }

@@ -52,10 +52,16 @@ __attribute__((format(printf, 2, 3))) int schema_fault(struct schema *schema, co
 size_t schema_enter(struct schema *schema, const char *name);
 void schema_leave(struct schema *schema, size_t mark);
 
-/* schema.c: any schema. */
+/* schema.c. Begins with the rules above; then any number of whole schemas, each with places of its own to name, become
+ * rules. -EINVAL with the path in the schema. */
+void schema_begin(struct schema *schema, struct grammar *grammar, struct err *err);
+int schema_rule(struct schema *schema, yyjson_val *root, uint32_t *rule);
+void schema_end(struct schema *schema);
+/* Any part of a schema. */
 int schema_node(struct schema *schema, yyjson_val *value, uint32_t *node);
-uint32_t schema_types(yyjson_val *value); /* of "type": a set; 0: not a type or list of types */
-bool schema_is_note(yyjson_val *key);	  /* describes and does not constrain */
+uint32_t schema_types(yyjson_val *value);	/* of "type": a set; 0: not a type or list of types */
+uint32_t schema_value_types(yyjson_val *value); /* of a schema: of its "type", or what its words speak of */
+bool schema_is_note(yyjson_val *key);		/* describes and does not constrain */
 uint32_t schema_literal(struct schema *schema, yyjson_val *value);		   /* as compact JSON */
 int schema_target(struct schema *schema, yyjson_val *reference, yyjson_val **out); /* what $ref names */
 
