@@ -16,7 +16,7 @@ int api_answer_init(struct api_answer *answer, const struct api_request *request
 			  .logprobs = request->logprobs,
 			  .token_ids = request->return_token_ids,
 			  .tools = request->calls_tools,
-			  .one_call = !request->parallel_tool_calls},
+			  .one_call = request->one_call},
 		.stream = request->stream,
 		.include_usage = request->include_usage,
 		.created = created,

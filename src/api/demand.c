@@ -11,21 +11,26 @@ static int wrong(const struct api_field *field, const char *wanted, struct api_e
 	return api_error_set(error, 400, "invalid_type", field->name, "'%s' must be %s", field->name, wanted);
 }
 
-/* The request's one constraint. */
+int api_constrain(struct api_request *request, enum call_constraint kind, const char *name, const char *bytes,
+		  size_t n_bytes, struct api_error *error)
+{
+	if (request->constraint)
+		return api_error_set(error, 400, "invalid_value", name,
+				     "'%s' and '%s' both constrain the answer; give one of them", name,
+				     request->constraint_field);
+	if (n_bytes > CALL_CONSTRAINT_BYTES_MAX)
+		return api_error_set(error, 400, "out_of_range", name, "'%s' has more than %d bytes", name,
+				     CALL_CONSTRAINT_BYTES_MAX);
+	request->constraint = kind;
+	request->constraint_field = name;
+	api_json_raw(&request->constraint_source, bytes, n_bytes);
+	return 0;
+}
+
 static int set(const struct api_field *field, enum call_constraint kind, const char *bytes, size_t n_bytes,
 	       struct api_request *request, struct api_error *error)
 {
-	if (request->constraint)
-		return api_error_set(error, 400, "invalid_value", field->name,
-				     "'%s' and '%s' both constrain the answer; give one of them", field->name,
-				     request->constraint_field);
-	if (n_bytes > CALL_CONSTRAINT_BYTES_MAX)
-		return api_error_set(error, 400, "out_of_range", field->name, "'%s' has more than %d bytes",
-				     field->name, CALL_CONSTRAINT_BYTES_MAX);
-	request->constraint = kind;
-	request->constraint_field = field->name;
-	api_json_raw(&request->constraint_source, bytes, n_bytes);
-	return 0;
+	return api_constrain(request, kind, field->name, bytes, n_bytes, error);
 }
 
 static int set_text(const struct api_field *field, enum call_constraint kind, yyjson_val *value,

@@ -32,5 +32,8 @@ api_field_reader api_read_messages;
 /* api/demand.c */
 api_field_reader api_read_response_format, api_read_grammar, api_read_schema, api_read_regex, api_read_choice;
 api_field_reader api_read_structured_outputs, api_read_logit_bias;
+/* The request's one constraint, which came from the field `name` (static). */
+int api_constrain(struct api_request *request, enum call_constraint kind, const char *name, const char *bytes,
+		  size_t n_bytes, struct api_error *error);
 
 #endif

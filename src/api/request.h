@@ -51,9 +51,9 @@ struct api_request {
 	struct api_json variables; /* JSON object of further template variables, or empty; owned */
 	yyjson_val *tools;	   /* checked list, or NULL; view */
 	bool calls_tools;	   /* the answer may have tool calls */
+	bool one_call;		   /* and no more than one */
 	bool add_generation_prompt, add_special, parse_special;
 
-	bool parallel_tool_calls;
 	bool stream, include_usage, echo, ignore_eos, return_token_ids;
 	bool logprobs;	     /* wanted ... */
 	uint32_t n_logprobs; /* ... with so many alternatives */
@@ -74,8 +74,9 @@ struct api_request {
 
 	/* As they were given; settled into the fields above once all fields are read. */
 	uint32_t completion_logprobs, top_logprobs, max_completion_tokens, best_of;
-	bool chat_logprobs, has_stream_options, no_calls;
+	bool chat_logprobs, has_stream_options, parallel_tool_calls;
 	yyjson_val *kwargs; /* chat_template_kwargs */
+	yyjson_val *choice; /* tool_choice, its form checked */
 };
 
 /* Reads a body. 0, or -1 with `error` filled in; the request is to be given to api_request_fini either way. */

@@ -47,10 +47,6 @@ static int check_tool(yyjson_val *tool, size_t i, struct api_error *error)
 	yyjson_val *strict = yyjson_obj_get(function, "strict");
 	if (strict && !yyjson_is_bool(strict) && !yyjson_is_null(strict))
 		return api_error_type(error, at_tool(i, ".function.strict"), "true or false");
-	if (yyjson_is_true(strict))
-		return api_error_set(error, 400, "unsupported_field", at_tool(i, ".function.strict").text,
-				     "'%s' is not supported in this version: arguments are what the model writes",
-				     at_tool(i, ".function.strict").text);
 	return 0;
 }
 
@@ -85,7 +81,41 @@ int api_read_tools(const struct api_field *field, yyjson_val *value, struct api_
 	return 0;
 }
 
-/* Whether a call is made is the model's choice; it can be kept from making one, but not yet be made to. */
+/* --- tool_choice ------------------------------------------------------------------------------ */
+
+static int check_choice_word(const struct api_field *field, yyjson_val *value, struct api_error *error)
+{
+	if (yyjson_equals_str(value, "none") || yyjson_equals_str(value, "auto") ||
+	    yyjson_equals_str(value, "required"))
+		return 0;
+	return api_error_set(error, 400, "invalid_value", field->name, "'%s' is \"%.32s\", which is not known",
+			     field->name, yyjson_get_str(value));
+}
+
+/* A tool named as in the list of tools. */
+static int check_choice_tool(yyjson_val *value, struct api_place place, struct api_error *error)
+{
+	if (!yyjson_equals_str(yyjson_obj_get(value, "type"), "function") ||
+	    !yyjson_is_str(yyjson_obj_get(yyjson_obj_get(value, "function"), "name")))
+		return api_error_type(error, place, "{\"type\": \"function\", \"function\": {\"name\": ...}}");
+	return 0;
+}
+
+static int check_allowed_tools(yyjson_val *allowed, struct api_error *error)
+{
+	yyjson_val *mode = yyjson_obj_get(allowed, "mode"), *tools = yyjson_obj_get(allowed, "tools"), *tool;
+	if (!yyjson_equals_str(mode, "auto") && !yyjson_equals_str(mode, "required"))
+		return api_error_type(error, api_place("tool_choice.allowed_tools.mode"), "\"auto\" or \"required\"");
+	if (!yyjson_arr_size(tools))
+		return api_error_type(error, api_place("tool_choice.allowed_tools.tools"),
+				      "a list of tools, one at least");
+	yyjson_arr_iter items = yyjson_arr_iter_with(tools);
+	for (size_t i = 0; (tool = yyjson_arr_iter_next(&items)); i++)
+		if (check_choice_tool(tool, api_place("tool_choice.allowed_tools.tools[%zu]", i), error))
+			return -1;
+	return 0;
+}
+
 int api_read_tool_choice(const struct api_field *field, yyjson_val *value, struct api_request *request,
 			 struct api_error *error)
 {
@@ -93,20 +123,95 @@ int api_read_tool_choice(const struct api_field *field, yyjson_val *value, struc
 		return api_error_set(error, 400, "invalid_type", field->name,
 				     "'%s' must be \"none\", \"auto\", \"required\" or an object that names a tool",
 				     field->name);
-	request->no_calls = yyjson_equals_str(value, "none");
-	if (request->no_calls || yyjson_equals_str(value, "auto"))
-		return 0;
-	if (yyjson_is_obj(value) || yyjson_equals_str(value, "required"))
-		return api_error_set(error, 400, "unsupported_field", field->name,
-				     "'%s' can only be \"none\" or \"auto\" in this version: a call can't be enforced",
-				     field->name);
-	return api_error_set(error, 400, "invalid_value", field->name, "'%s' is \"%.32s\", which is not known",
-			     field->name, yyjson_get_str(value));
+	request->choice = value;
+	if (yyjson_is_str(value))
+		return check_choice_word(field, value, error);
+	if (yyjson_equals_str(yyjson_obj_get(value, "type"), "allowed_tools"))
+		return check_allowed_tools(yyjson_obj_get(value, "allowed_tools"), error);
+	return check_choice_tool(value, api_place("%s", field->name), error);
+}
+
+static bool is_choice(const struct api_request *request, const char *word)
+{
+	return yyjson_equals_str(request->choice, word);
+}
+
+/* The tools that may be called: all, or those that the choice names; each of them has to be in the list. */
+static int find_callable(const struct api_request *request, yyjson_val *out[], size_t *n, struct api_error *error)
+{
+	yyjson_val *allowed = yyjson_obj_get(yyjson_obj_get(request->choice, "allowed_tools"), "tools");
+	yyjson_val *one = yyjson_is_obj(request->choice) && !allowed ? request->choice : NULL;
+	yyjson_val *list = allowed ? allowed : request->tools;
+	size_t n_list = one ? 1 : yyjson_arr_size(list);
+	yyjson_arr_iter items = yyjson_arr_iter_with(list);
+	for (*n = 0; *n < n_list; ++*n) {
+		yyjson_val *named = one ? one : yyjson_arr_iter_next(&items);
+		yyjson_val *name = yyjson_obj_get(yyjson_obj_get(named, "function"), "name");
+		if (*n == API_TOOLS_MAX || !(out[*n] = tool_named(request->tools, name)))
+			return api_error_set(error, 400, "invalid_value", "tool_choice",
+					     "'tool_choice' names a tool '%.64s', which 'tools' does not have",
+					     yyjson_get_str(name));
+	}
+	return 0;
+}
+
+/* A function as the worker's grammar wants it. Without parameters there are no arguments; with an empty schema, or
+ * where arguments are not to be held to theirs, they are any object. */
+static void write_function(yyjson_val *function, bool enforced, struct api_json *out)
+{
+	yyjson_val *parameters = yyjson_obj_get(function, "parameters");
+	api_json_text(out, "{\"name\":");
+	api_json_value(out, yyjson_obj_get(function, "name"));
+	api_json_text(out, ",\"parameters\":");
+	if (!enforced || (yyjson_is_obj(parameters) && !yyjson_obj_size(parameters)))
+		api_json_text(out, "{\"type\":\"object\"}");
+	else if (!yyjson_is_obj(parameters))
+		api_json_text(out, "{\"type\":\"object\",\"properties\":{}}");
+	else
+		api_json_value(out, parameters);
+	api_json_text(out, "}");
+}
+
+/* Calls that have to be made, and arguments that have to fit, constrain the answer. Where a call is the model's choice
+ * and no function is strict, what it writes is its own. */
+static int constrain(struct api_request *request, struct api_error *error)
+{
+	yyjson_val *tools[API_TOOLS_MAX];
+	bool restricted = yyjson_is_obj(request->choice), strict = false;
+	bool automatic =
+		yyjson_equals_str(yyjson_obj_get(yyjson_obj_get(request->choice, "allowed_tools"), "mode"), "auto");
+	bool required = is_choice(request, "required") || (restricted && !automatic);
+	struct api_json source = {0};
+	size_t n;
+	if (find_callable(request, tools, &n, error))
+		return -1;
+	request->one_call |= restricted && !yyjson_obj_get(request->choice, "allowed_tools");
+	api_json_format(&source, "{\"required\":%s,\"one\":%s,\"functions\":[", required ? "true" : "false",
+			request->one_call ? "true" : "false");
+	for (size_t i = 0; i < n; i++) {
+		yyjson_val *function = yyjson_obj_get(tools[i], "function");
+		bool is_strict = yyjson_is_true(yyjson_obj_get(function, "strict"));
+		strict |= is_strict;
+		api_json_text(&source, i ? "," : "");
+		write_function(function, required || is_strict, &source);
+	}
+	api_json_text(&source, "]}");
+	int rc = 0;
+	if (source.failed)
+		rc = api_error_set(error, 500, NULL, NULL, "out of memory");
+	else if (request->endpoint == API_CHAT && (required || restricted || strict))
+		rc = api_constrain(request, CALL_CONSTRAINT_CALLS, "tools", source.bytes, source.n, error);
+	api_json_fini(&source);
+	return rc;
 }
 
 int api_tools_settle(struct api_request *request, struct api_error *error)
 {
-	if (!request->tools || request->no_calls)
+	request->one_call = !request->parallel_tool_calls;
+	if (!request->tools && request->choice && !is_choice(request, "none") && !is_choice(request, "auto"))
+		return api_error_set(error, 400, "invalid_value", "tool_choice",
+				     "'tool_choice' asks for a call, and there are no 'tools'");
+	if (!request->tools || is_choice(request, "none"))
 		return 0;
 	if (request->kwargs && yyjson_obj_get(request->kwargs, "tools"))
 		return api_error_set(error, 400, "invalid_value", "chat_template_kwargs",
@@ -124,7 +229,7 @@ int api_tools_settle(struct api_request *request, struct api_error *error)
 	}
 	api_json_text(out, "}");
 	request->calls_tools = true;
-	return 0;
+	return constrain(request, error);
 }
 
 /* --- calls of earlier turns ------------------------------------------------------------------- */

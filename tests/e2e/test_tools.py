@@ -4,8 +4,6 @@ Small models call no tools reliably, so answers are given with forced_token_ids:
 and the front's parser like drawn ones."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -22,30 +20,6 @@ WEATHER = {
 }
 CALL = '<tool_call>\n{"name": "weather", "arguments": {"place": "Brno \\"střed\\" 🌧"}}\n</tool_call>'
 ARGUMENTS = {"place": 'Brno "střed" 🌧'}
-
-# As Hermes and Qwen write it: tools in the system's turn, calls and results in tags.
-HERMES_TEMPLATE = """{%- if tools %}{{- '<|im_start|>system\\n# Tools\\n' }}{%- for tool in tools %}{{- tool | tojson }}{%- endfor %}
-{{- '\\nCall one as <tool_call>\\n{"name": ..., "arguments": ...}\\n</tool_call><|im_end|>\\n' }}{%- endif %}
-{%- for message in messages %}{%- if message.role == 'assistant' and message.tool_calls %}
-{{- '<|im_start|>assistant' }}{%- for call in message.tool_calls %}
-{{- '\\n<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}{{- call.function.arguments | tojson }}
-{{- '}\\n</tool_call>' }}{%- endfor %}{{- '<|im_end|>\\n' }}
-{%- elif message.role == 'tool' %}{{- '<|im_start|>user\\n<tool_response>' + message.content + '</tool_response><|im_end|>\\n' }}
-{%- else %}{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}{%- endif %}{%- endfor %}
-{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- if think %}{{- '<think>\\n' }}{%- endif %}{%- endif %}"""
-
-
-@pytest.fixture(scope="module")
-def hermes_model(tmp_path_factory):
-    """Its template alone tells that it calls tools; its <tool_call> is a control token, which is no text elsewhere."""
-    directory = tmp_path_factory.mktemp("hermes")
-    template = directory / "template.jinja"
-    template.write_text(HERMES_TEMPLATE)
-    path = directory / "hermes.gguf"
-    tiny = [sys.executable, weightd.TOP / "tests/tools/tiny_gguf.py"]
-    subprocess.run([*tiny, "--template", template, "--control-token", "<tool_call>", path], check=True)
-    return path
-
 
 @pytest.fixture(scope="module")
 def daemon_of_three(hermes_model, tiny):

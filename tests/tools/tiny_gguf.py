@@ -32,7 +32,7 @@ FILE_TYPE = {T.F32: LlamaFileType.ALL_F32, T.F16: LlamaFileType.MOSTLY_F16, T.BF
 RANDOM = {T.Q2_K: (80, 82, 1.5), T.Q3_K: (108, None, 0), T.Q4_K: (0, 2, 7.5), T.Q5_K: (0, 2, 15.5),
           T.Q6_K: (208, None, 0), T.IQ4_NL: (0, None, 0)}
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-NORMAL, CONTROL = 1, 3  # tokenizer.ggml.token_type
+NORMAL, CONTROL, USER_DEFINED = 1, 3, 4  # tokenizer.ggml.token_type
 TEMPLATE = (
     "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
     "{{ '<|im_start|>system\nYou are a small model.<|im_end|>\n' }}{% endif %}"
@@ -130,6 +130,7 @@ def main():
     p.add_argument("--pad-mib", type=int, default=0, help="widen the feed-forward layers until the file has about this size")
     p.add_argument("--template", type=argparse.FileType(), help="a file with another chat template")
     p.add_argument("--control-token", action="append", default=[], help="one more token that is not text")
+    p.add_argument("--text-token", action="append", default=[], help="one more token that is one in any text")
     p.add_argument("--family", default="llama", choices=["llama", "qwen2", "qwen3", "gemma3"])
     p.add_argument("--head-dim", type=int, help="if not dim / heads")
     p.add_argument("--window", type=int, default=0, help="positions that a layer attends; 0: all")
@@ -151,8 +152,8 @@ def main():
         a.ffn = max(a.ffn, (a.pad_mib << 20) // (a.layers * bytes_per_row) // unit * unit)
 
     special = SPECIAL + a.control_token
-    merges = learn_merges(a.vocab - 256 - len(special))
-    tokens = special + [byte_spelling()[b] for b in range(256)] + [left + right for left, right in merges]
+    merges = learn_merges(a.vocab - 256 - len(special) - len(a.text_token))
+    tokens = special + a.text_token + [byte_spelling()[b] for b in range(256)] + [left + right for left, right in merges]
     vocab, head_dim = len(tokens), a.head_dim or a.dim // a.heads
     if vocab != a.vocab or len(set(tokens)) != vocab:
         p.error(f"the text in this file gives {vocab} tokens at most")
@@ -182,7 +183,8 @@ def main():
     w.add_tokenizer_model("gpt2")
     w.add_tokenizer_pre("smollm")
     w.add_token_list(tokens)
-    w.add_token_types([CONTROL] * len(special) + [NORMAL] * (vocab - len(special)))
+    types = [CONTROL] * len(special) + [USER_DEFINED] * len(a.text_token)
+    w.add_token_types(types + [NORMAL] * (vocab - len(types)))
     w.add_token_merges([f"{left} {right}" for left, right in merges])
     w.add_bos_token_id(1)
     w.add_eos_token_id(2)

@@ -15,8 +15,8 @@ static void call_of(enum api_endpoint endpoint, const char *body, uint32_t index
 	ck_assert_msg(api_request_read(&request, endpoint, body, strlen(body), &error) == 0, "%s", error.message);
 	api_request_call(&request, index, begin, bytes);
 	ck_assert(!bytes->failed);
-	ck_assert_uint_eq(bytes->n,
-			  begin->prompt_bytes + begin->stop_bytes + 4ull * begin->forced_ids + begin->variables_bytes);
+	ck_assert_uint_eq(bytes->n, begin->prompt_bytes + begin->stop_bytes + 4ull * begin->forced_ids +
+					    begin->variables_bytes + begin->constraint_bytes);
 	api_request_fini(&request);
 }
 
@@ -160,6 +160,63 @@ START_TEST(tools_reach_the_template)
 }
 END_TEST
 
+/* What the worker makes a grammar of. */
+START_TEST(tool_choices_constrain_the_answer)
+{
+#define F "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"x\":1}}}"
+#define F_OUT "{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"x\":1}}"
+#define G "{\"type\":\"function\",\"function\":{\"name\":\"g\",\"strict\":true}}"
+#define G_OUT "{\"name\":\"g\",\"parameters\":{\"type\":\"object\",\"properties\":{}}}"
+#define NAMED(name) "{\"type\":\"function\",\"function\":{\"name\":\"" name "\"}}"
+	static const struct {
+		const char *tools, *more, *source; /* NULL: none */
+	} cases[] = {
+		{F, "", NULL},
+		{F, ",\"tool_choice\":\"auto\"", NULL},
+		{F "," G, ",\"tool_choice\":\"none\"", NULL},
+		{F "," G, ",\"tool_choice\":\"required\"",
+		 "{\"required\":true,\"one\":false,\"functions\":[" F_OUT "," G_OUT "]}"},
+		{F "," G, ",\"tool_choice\":\"required\",\"parallel_tool_calls\":false",
+		 "{\"required\":true,\"one\":true,\"functions\":[" F_OUT "," G_OUT "]}"},
+		{F "," G, ",\"tool_choice\":" NAMED("g"), "{\"required\":true,\"one\":true,\"functions\":[" G_OUT "]}"},
+		{F "," G, "", /* strict: what is not is held to nothing but an object */
+		 "{\"required\":false,\"one\":false,\"functions\":[{\"name\":\"f\",\"parameters\":{\"type\":"
+		 "\"object\"}}," G_OUT "]}"},
+		{F "," G,
+		 ",\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":"
+		 "[" NAMED("f") "]}}",
+		 "{\"required\":true,\"one\":false,\"functions\":[" F_OUT "]}"},
+		{F "," G,
+		 ",\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[" NAMED(
+			 "g") "]}}",
+		 "{\"required\":false,\"one\":false,\"functions\":[" G_OUT "]}"},
+		{"{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{}}}",
+		 ",\"tool_choice\":\"required\"",
+		 "{\"required\":true,\"one\":false,\"functions\":[{\"name\":\"f\",\"parameters\":{\"type\":"
+		 "\"object\"}}]}"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct call_begin begin;
+		struct api_json bytes;
+		char text[2048];
+		snprintf(text, sizeof text, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[%s]%s}",
+			 cases[i].tools, cases[i].more);
+		call_of(API_CHAT, text, 0, &begin, &bytes);
+		size_t n = cases[i].source ? strlen(cases[i].source) : 0;
+		ck_assert_uint_eq(begin.constraint, n ? CALL_CONSTRAINT_CALLS : CALL_CONSTRAINT_NONE);
+		ck_assert_uint_eq(begin.constraint_bytes, n);
+		if (n) {
+			ck_assert_str_eq(begin.constraint_field, "tools");
+			ck_assert_mem_eq(bytes.bytes + bytes.n - n, cases[i].source, n);
+		}
+		api_json_fini(&bytes);
+		call_of(API_TEMPLATE, text, 0, &begin, &bytes); /* which has no answer to constrain */
+		ck_assert_uint_eq(begin.constraint, CALL_CONSTRAINT_NONE);
+		api_json_fini(&bytes);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("api_call");
@@ -169,6 +226,7 @@ int main(void)
 	tcase_add_test(tests, choices_draw_with_seeds_of_their_own);
 	tcase_add_test(tests, messages_reach_the_template);
 	tcase_add_test(tests, tools_reach_the_template);
+	tcase_add_test(tests, tool_choices_constrain_the_answer);
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);
 }

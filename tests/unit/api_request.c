@@ -132,6 +132,15 @@ START_TEST(no_supported_field_is_untested)
 }
 END_TEST
 
+/* A chat with one tool, f, and a tool_choice. */
+#define CHOICE(choice, param)                                                                                      \
+	{                                                                                                          \
+		API_CHAT,                                                                                          \
+			"{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\"," \
+			"\"function\":{\"name\":\"f\"}}],\"tool_choice\":" choice "}",                             \
+			param                                                                                      \
+	}
+
 static const struct body_case {
 	enum api_endpoint endpoint;
 	const char *body;
@@ -262,7 +271,7 @@ static const struct body_case {
 	{API_CHAT,
 	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
 	 "\"name\":\"f\",\"strict\":true}}]}",
-	 "tools[0].function.strict"},
+	 NULL},
 	{API_CHAT,
 	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
 	 "\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]}",
@@ -270,7 +279,29 @@ static const struct body_case {
 	{API_CHAT,
 	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
 	 "\"name\":\"f\"}}],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}",
-	 "tool_choice"},
+	 NULL},
+	CHOICE("\"required\"", NULL),
+	CHOICE("{\"type\":\"function\",\"function\":{\"name\":\"g\"}}", "tool_choice"),
+	CHOICE("{\"type\":\"function\",\"function\":{}}", "tool_choice"),
+	CHOICE("{\"type\":\"function\"}", "tool_choice"),
+	CHOICE("{\"type\":\"custom\",\"custom\":{\"name\":\"f\"}}", "tool_choice"),
+	CHOICE("{}", "tool_choice"),
+	CHOICE("{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[{\"type\":\"function\","
+	       "\"function\":{\"name\":\"f\"}}]}}",
+	       NULL),
+	CHOICE("{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"none\",\"tools\":[]}}",
+	       "tool_choice.allowed_tools.mode"),
+	CHOICE("{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":[]}}",
+	       "tool_choice.allowed_tools.tools"),
+	CHOICE("{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":[{\"type\":\"function\","
+	       "\"function\":{\"name\":\"f\"}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}]}}",
+	       "tool_choice"),
+	CHOICE("{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":[1]}}",
+	       "tool_choice.allowed_tools.tools[0]"),
+	CHOICE("\"required\",\"response_format\":{\"type\":\"json_object\"}", "tools"),
+	CHOICE("\"required\",\"ignore_eos\":true", "ignore_eos"),
+	CHOICE("\"required\",\"forced_token_ids\":[1]", "forced_token_ids"),
+	CHOICE("\"auto\",\"forced_token_ids\":[1]", NULL),
 	{API_CHAT,
 	 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
 	 "\"name\":\"f\"}}],\"tool_choice\":\"never\"}",
