@@ -12,16 +12,19 @@ enum {
 	INCOMING_MAX = 4096,		/* calls being put together at once; the front's own bound is far lower */
 	INCOMING_BYTES_MAX = 256 << 20, /* bytes of one call; the front's own bound is max_request_bytes */
 	ENCODE_WORK = 8192,		/* of a text in one go: half a millisecond, enough for most texts as a whole */
+	RENDER_WORK = 16384,		/* of a chat template in one go: about as long, and enough for most chats */
 };
 
-/* A call until it is handed to the scheduler or answered: its bytes come, then they become tokens. */
+/* A call until it is handed to the scheduler or answered: its bytes come, a chat becomes a text, a text tokens. */
 struct incoming {
 	struct incoming *next;
 	uint64_t call;
 	struct call_begin begin;
 	uint64_t n_bytes, wanted;
-	char *bytes;			     /* [wanted + 1] owned */
-	char *rendered;			     /* owned: a chat's prompt */
+	char *bytes;			      /* [wanted + 1] owned */
+	struct template_rendering *rendering; /* owned: a chat's way to its prompt */
+	char *rendered;			      /* [n_rendered] owned: the prompt */
+	size_t n_rendered;
 	enum call_reasoning reasoning;	     /* what that prompt leaves the answer to begin with */
 	struct token_list tokens;	     /* owned */
 	struct tokenizer_encoding *encoding; /* owned: a text's way to tokens */
@@ -138,7 +141,7 @@ static struct parts split(const struct incoming *in)
 	return p;
 }
 
-static int render(struct worker_calls *calls, const struct incoming *in, char **text, size_t *n, struct err *err)
+static int begin_rendering(struct worker_calls *calls, struct incoming *in, struct err *err)
 {
 	struct parts p = split(in);
 	if (!calls->template)
@@ -152,8 +155,20 @@ static int render(struct worker_calls *calls, const struct incoming *in, char **
 		.eos_token = calls->eos_text,
 		.add_generation_prompt = !(in->begin.flags & CALL_FLAG_NO_GENERATION_PROMPT),
 	};
-	struct template_limits limits = {0};
-	return template_render(calls->template, &input, &limits, text, n, err);
+	return template_rendering_begin(calls->template, &input, NULL, &in->rendering);
+}
+
+/* Goes on with a chat's prompt. 1: there is more to do; 0: it is there; -errno. */
+static int render(struct worker_calls *calls, struct incoming *in, struct err *err)
+{
+	int rc = in->rendering ? 0 : begin_rendering(calls, in, err);
+	rc = rc ? rc : template_rendering_advance(in->rendering, RENDER_WORK, err);
+	if (rc)
+		return rc;
+	in->rendered = template_rendering_take(in->rendering, &in->n_rendered);
+	template_rendering_end(in->rendering);
+	in->rendering = NULL;
+	return 0;
 }
 
 /* Token ids of a call's bytes, each checked against the vocabulary. Returns owned in `out`. */
@@ -184,10 +199,8 @@ static int begin_tokens(struct worker_calls *calls, struct incoming *in, size_t 
 	if (b->kind == CALL_KIND_COMPLETE_IDS || b->kind == CALL_KIND_DETOKENIZE)
 		return read_ids(calls, text, n / 4, &in->tokens, err);
 	if (b->kind == CALL_KIND_CHAT) {
-		int rc = render(calls, in, &in->rendered, &n, err);
-		if (rc)
-			return rc;
 		text = in->rendered;
+		n = in->n_rendered;
 		in->reasoning = dialect_reasoning(&calls->dialect, text, n);
 		add_special = false; /* the template writes the model's special tokens itself */
 		parse_special = true;
@@ -300,20 +313,6 @@ static void send_result(struct worker_calls *calls, uint64_t call, const char *b
 	send_record(calls, NULL, CALL_DONE, call, &done, sizeof done, NULL, 0);
 }
 
-static void answer_template(struct worker_calls *calls, const struct incoming *in)
-{
-	struct err err = {""};
-	char *text;
-	size_t n;
-	int rc = render(calls, in, &text, &n, &err);
-	if (rc) {
-		fail_prompt(calls, in, rc, &err);
-		return;
-	}
-	send_result(calls, in->call, text, n, 0);
-	free(text);
-}
-
 /* Joins the pieces of ids [n] without the blank that encoding put before them; ill-formed UTF-8 becomes U+FFFD. Returns
  * owned, NULL: out of memory. */
 static char *join_pieces(const struct worker_calls *calls, const struct token_list *ids, size_t *n_out)
@@ -364,6 +363,11 @@ static bool generates(const struct incoming *in)
 	       in->begin.kind == CALL_KIND_COMPLETE_IDS;
 }
 
+static bool is_chat(const struct incoming *in)
+{
+	return in->begin.kind == CALL_KIND_CHAT || in->begin.kind == CALL_KIND_TEMPLATE;
+}
+
 /* The tokens are there, or rc says why not. */
 static void act(struct worker_calls *calls, struct incoming *in, int rc, struct err *err)
 {
@@ -382,8 +386,14 @@ static bool proceed(struct worker_calls *calls, struct incoming *in)
 	__atomic_store_n(progress, *progress + 1, __ATOMIC_RELAXED); /* this thread alone writes it */
 	struct err err = {""};
 	int rc = 0;
+	if (is_chat(in) && !in->rendered)
+		rc = render(calls, in, &err);
+	if (rc < 0)
+		fail_prompt(calls, in, rc, &err);
+	if (rc)
+		return rc < 0;
 	if (in->begin.kind == CALL_KIND_TEMPLATE) {
-		answer_template(calls, in);
+		send_result(calls, in->call, in->rendered, in->n_rendered, 0);
 		return true;
 	}
 	if (!in->encoding)
@@ -410,6 +420,7 @@ static void drop_incoming(struct worker_calls *calls, struct incoming **at)
 	struct incoming *in = *at;
 	*at = in->next;
 	calls->n_incoming--;
+	template_rendering_end(in->rendering);
 	tokenizer_encoding_end(in->encoding);
 	token_list_fini(&in->tokens);
 	free(in->rendered);
@@ -446,11 +457,11 @@ static void proceed_if_whole(struct worker_calls *calls, uint64_t call)
 		drop_incoming(calls, at);
 }
 
-/* The first call whose text is on its way to tokens. */
+/* The first call whose prompt is on its way to tokens. */
 static struct incoming **first_encoding(struct worker_calls *calls)
 {
 	struct incoming **at = &calls->incoming;
-	while (*at && !(*at)->encoding)
+	while (*at && !(*at)->encoding && !(*at)->rendering)
 		at = &(*at)->next;
 	return at;
 }

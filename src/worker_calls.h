@@ -4,8 +4,9 @@
  * A record that does not fit the ring waits in its call's outbox; the call is blocked (no step is made for it) until
  * the outbox is empty, so a slow front costs memory for at most one step's events of each call.
  *
- * A megabyte of text takes up to a third of a second to become tokens. So texts are encoded in slices, between which
- * other calls get their tokens: a short text in one go when its last byte comes, what is left of long ones in their
+ * A megabyte of text takes up to a third of a second to become tokens, and a chat of a megabyte some tens of
+ * milliseconds to become a text. So chats are rendered and texts encoded in slices, between which other calls get their
+ * tokens: a short one in one go when its last byte comes, what is left of long ones in their
  * order, one after the other (a single word of a megabyte needs 36 MB meanwhile). */
 #ifndef WEIGHTD_WORKER_CALLS_H
 #define WEIGHTD_WORKER_CALLS_H
@@ -41,7 +42,7 @@ void worker_calls_fini(struct worker_calls *calls);
 /* Reads all records there are, and acts on calls that came whole with them. 0 or -EPROTO: the front broke the protocol
  * and the channel is dead. */
 int worker_calls_receive(struct worker_calls *calls);
-/* One slice of the oldest text that is still to be encoded. True while there is more to do. */
+/* One slice of the oldest chat or text that is still on its way to tokens. True while there is more to do. */
 bool worker_calls_encode(struct worker_calls *calls);
 bool worker_calls_encoding(struct worker_calls *calls); /* whether there is anything to do */
 /* Moves waiting records into the ring. True while some are left. */

@@ -11,7 +11,11 @@
 #include "src/engine/template/render.h"
 #include "src/engine/template/scope.h"
 
-enum { MAX_SOURCE_BYTES = 1024 * 1024, COMPILED_BYTES = 256 * 1024 * 1024 };
+enum {
+	MAX_SOURCE_BYTES = 1024 * 1024,
+	COMPILED_BYTES = 256 * 1024 * 1024,
+	PARSED_BYTES = 32, /* of JSON, in the time of a step */
+};
 
 static const struct template_limits default_limits = {
 	.steps = 10 * 1000 * 1000,
@@ -72,33 +76,112 @@ static struct template_limits limits_or_defaults(const struct template_limits *g
 	return limits;
 }
 
-static int run(struct render *r, const struct function *program)
+static int begin(struct render *r, const struct function *program)
 {
-	struct activation activation = {.slots = heap_cells(&r->heap, program->n_slots, sizeof *activation.slots)};
-	if (!activation.slots)
+	struct activation *activation = heap_cells(&r->heap, 1, sizeof *activation);
+	if (!activation)
 		return render_oom(r);
-	r->activation = &activation;
+	activation->slots = heap_cells(&r->heap, program->n_slots, sizeof *activation->slots);
+	if (!activation->slots)
+		return render_oom(r);
+	r->activation = activation;
 	int rc = render_scope_enter(r, &program->scope);
-	rc = rc ? rc : render_statements(r, program->body);
-	return rc ? rc : render_write(r, "", 0); /* so that there is a buffer even for an empty output */
+	return rc ? rc : render_begin(r, program->body);
+}
+
+struct template_rendering {
+	const struct template *template; /* borrowed */
+	struct template_input from;
+	struct input input;
+	enum { OPEN, READ, BEGIN, RUN } stage;
+	struct render render;
+};
+
+int template_rendering_begin(const struct template *template, const struct template_input *input,
+			     const struct template_limits *limits, struct template_rendering **out)
+{
+	struct template_rendering *rendering = calloc(1, sizeof *rendering);
+	if (!rendering)
+		return -ENOMEM;
+	rendering->template = template;
+	rendering->from = *input;
+	rendering->render.limits = limits_or_defaults(limits);
+	rendering->render.steps_end = UINT64_MAX;
+	heap_init(&rendering->render.heap, rendering->render.limits.memory_bytes);
+	*out = rendering;
+	return 0;
+}
+
+/* Goes on with the stage there is; counts *work down. Returns 1, 0: the text is there, or an error. */
+static int advance_stage(struct template_rendering *rendering, uint64_t *work)
+{
+	struct render *r = &rendering->render;
+	uint64_t before = r->steps, used;
+	int rc = 0;
+	switch (rendering->stage) {
+	case OPEN:
+		rc = input_open(r, &rendering->from, &rendering->input);
+		used = rendering->from.messages_bytes / PARSED_BYTES;
+		*work -= used < *work ? used : *work;
+		break;
+	case READ:
+		rc = input_advance(r, &rendering->input, work);
+		break;
+	case BEGIN:
+		rc = begin(r, rendering->template->program);
+		break;
+	case RUN:
+		rc = render_advance(r, *work);
+		used = r->steps - before;
+		*work -= used < *work ? used : *work;
+		return rc ? rc : render_write(r, "", 0); /* so that there is a buffer even for an empty output */
+	}
+	rendering->stage += !rc;
+	return rc < 0 ? rc : 1;
+}
+
+int template_rendering_advance(struct template_rendering *rendering, uint64_t work, struct err *err)
+{
+	int rc;
+	rendering->render.err = err;
+	do
+		rc = advance_stage(rendering, &work);
+	while (rc > 0 && work);
+	return rc;
+}
+
+char *template_rendering_take(struct template_rendering *rendering, size_t *n_bytes)
+{
+	struct render *r = &rendering->render;
+	char *text = r->output;
+	text[r->n_output] = 0;
+	*n_bytes = r->n_output;
+	r->output = NULL;
+	return text;
+}
+
+void template_rendering_end(struct template_rendering *rendering)
+{
+	if (!rendering)
+		return;
+	heap_fini(&rendering->render.heap);
+	input_close(&rendering->input);
+	free(rendering->render.output);
+	free(rendering);
 }
 
 int template_render(const struct template *template, const struct template_input *input,
 		    const struct template_limits *limits, char **text, size_t *n_bytes, struct err *err)
 {
-	struct render render = {.limits = limits_or_defaults(limits), .err = err};
-	struct input_documents documents = {0};
-	heap_init(&render.heap, render.limits.memory_bytes);
-	int rc = input_open(&render, input, &documents);
-	rc = rc ? rc : run(&render, template->program);
-	heap_fini(&render.heap);
-	input_close(&documents);
-	if (rc) {
-		free(render.output);
-		return rc;
-	}
-	render.output[render.n_output] = 0;
-	*text = render.output;
-	*n_bytes = render.n_output;
-	return 0;
+	struct template_rendering *rendering;
+	int rc = template_rendering_begin(template, input, limits, &rendering);
+	if (rc)
+		return err_set(err, rc, "out of memory");
+	do
+		rc = template_rendering_advance(rendering, UINT64_MAX, err);
+	while (rc > 0);
+	if (!rc)
+		*text = template_rendering_take(rendering, n_bytes);
+	template_rendering_end(rendering);
+	return rc;
 }

@@ -43,4 +43,17 @@ struct template_input {
 int template_render(const struct template *template, const struct template_input *input,
 		    const struct template_limits *limits, char **text, size_t *n_bytes, struct err *err);
 
+/* The same in slices, for callers who have other things to do meanwhile. */
+struct template_rendering;
+/* Template and what the input points to are borrowed until the end. Returns owned. 0, -ENOMEM. */
+int template_rendering_begin(const struct template *template, const struct template_input *input,
+			     const struct template_limits *limits, struct template_rendering **out);
+/* Goes on for about `work` steps of up to a tenth of a microsecond each. Only parsing JSON and the statement it is in go
+ * on as long as they take: some milliseconds at most. Returns 1: there is more to do; 0: the text can
+ * be taken; or an error as template_render. */
+int template_rendering_advance(struct template_rendering *rendering, uint64_t work, struct err *err);
+/* The text, once, after a 0. Returns owned, as from template_render. */
+char *template_rendering_take(struct template_rendering *rendering, size_t *n_bytes);
+void template_rendering_end(struct template_rendering *rendering); /* at any time; takes NULL */
+
 #endif

@@ -165,6 +165,100 @@ START_TEST(steps_are_limited)
 }
 END_TEST
 
+/* Rendering cannot stop within a statement, so one has a limit of its own; loops and macros that are printed are many.
+ */
+START_TEST(steps_of_one_statement_are_limited)
+{
+	exceeds("{{ range(90000)|list|length }}", (struct template_limits){0}, "one statement");
+	exceeds("{% macro m() %}{% for i in range(90000) %}{% endfor %}{% endmacro %}{{ m() ~ '' }}",
+		(struct template_limits){0}, "one statement");
+	renders("{% macro m() %}{% for i in range(90000) %}{% endfor %}{% endmacro %}{{ m() }}", NULL, "");
+	renders("{% for i in range(90000) %}{% endfor %}{{ range(30000)|list|length }}", NULL, "30000");
+}
+END_TEST
+
+/* The text or error of a rendering in slices of `work` steps, and how many there were. Returns owned. */
+static char *render_in_slices(const struct template *template, const struct template_input *input, uint64_t work,
+			      int *rc, unsigned *n_slices)
+{
+	struct template_rendering *rendering;
+	char *text = NULL;
+	size_t n_bytes;
+	ck_assert_int_eq(template_rendering_begin(template, input, NULL, &rendering), 0);
+	for (*n_slices = 1; (*rc = template_rendering_advance(rendering, work, &err)) > 0; ++*n_slices)
+		;
+	if (!*rc)
+		text = template_rendering_take(rendering, &n_bytes);
+	template_rendering_end(rendering);
+	return text;
+}
+
+/* Everything that a list of statements under way may have to come back to. */
+START_TEST(slices_cannot_be_seen)
+{
+	static const char *const sources[] = {
+		"{% for m in messages %}{% if loop.last %}{% break %}{% endif %}{{ m.a }}{% else %}none{% endfor %}",
+		"{% for a in [1, 2, 3] %}{% for b in [1, 2] if b != a %}{% if a == 3 %}{% continue %}{% endif %}"
+		"{{ a }}{{ b }},{% endfor %}{% else %}x{% endfor %}",
+		"{% for a in [1, 2] %}{% set x %}[{% if a == 2 %}{% continue %}{% endif %}{{ a }}]{% endset %}{{ x }}"
+		"{% endfor %}",
+		"{% set x | upper %}a{% for i in range(3) %}{{ i }}b{% endfor %}{% endset %}{{ x }}",
+		"{% filter upper | replace('A', 'e') %}{% for i in 'abc' %}{{ i }}{% endfor %}{% endfilter %}",
+		"{% macro m(n, t='z') %}{% if n %}<{{ m(n - 1) }}{{ t }}{{ caller() if caller else '' }}>{% endif %}"
+		"{% endmacro %}{{ m(3) }}{{ m(2, t=m(1)) ~ m(1) }}{{ m(1)|upper }}{% call m(1, 'q') %}c{{ m(1) }}"
+		"{% endcall %}",
+		"{% with a = 1, b = messages %}{% for c in b %}{{ c.a + a }}{% endfor %}{% endwith %}{{ a }}",
+		"{% generation %}{% for m in messages %}{{ m.a }}{% endfor %}{% endgeneration %}.",
+		"{% set n = namespace(t='') %}{% for m in messages %}{% set n.t = n.t ~ m.a %}{% endfor %}{{ n.t }}",
+		"{% for m in messages %}{{ m.a }}{% if m.a == 2 %}{{ raise_exception('two') }}{% endif %}{% endfor %}",
+		"{{ tools[0]['x'] }}{{ tools[1][0].y }}{{ tools }}",
+	};
+	struct template_input input = {
+		.messages_json = "[{\"a\": 1}, {\"a\": 2}, {\"a\": [3, {}]}]",
+		.variables_json = "{\"tools\": [{\"x\": null}, [{\"y\": [[], true]}]], \"a\": \"out\"}",
+	};
+	input.messages_bytes = strlen(input.messages_json);
+	input.variables_bytes = strlen(input.variables_json);
+	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+		struct template *template;
+		unsigned n_slices, n_whole;
+		int rc, rc_whole;
+		ck_assert_msg(!template_compile(sources[i], strlen(sources[i]), &template, &err), "%s", err.text);
+		char *whole = render_in_slices(template, &input, UINT64_MAX, &rc_whole, &n_whole);
+		struct err whole_err = err;
+		ck_assert_uint_eq(n_whole, 1);
+		for (uint64_t work = 1; work < 40; work++) {
+			char *text = render_in_slices(template, &input, work, &rc, &n_slices);
+			ck_assert_int_eq(rc, rc_whole);
+			ck_assert_msg(rc ? !strcmp(err.text, whole_err.text) : !strcmp(text, whole), "%s: %s",
+				      sources[i], rc ? err.text : text);
+			ck_assert(n_slices > 20 || work > 1);
+			free(text);
+		}
+		free(whole);
+		template_free(template);
+	}
+}
+END_TEST
+
+START_TEST(a_rendering_may_end_at_any_time)
+{
+	const char *source = "{% for m in messages %}{% set x %}{{ m }}{% endset %}{{ x }}{% endfor %}";
+	struct template_input input = {.messages_json = "[1, [2], 3]", .messages_bytes = 11};
+	struct template *template;
+	ck_assert_int_eq(template_compile(source, strlen(source), &template, &err), 0);
+	for (int n_slices = 0; n_slices < 20; n_slices++) {
+		struct template_rendering *rendering;
+		ck_assert_int_eq(template_rendering_begin(template, &input, NULL, &rendering), 0);
+		for (int i = 0; i < n_slices && template_rendering_advance(rendering, 1, &err) > 0; i++)
+			;
+		template_rendering_end(rendering);
+	}
+	template_rendering_end(NULL);
+	template_free(template);
+}
+END_TEST
+
 START_TEST(nesting_is_limited)
 {
 	exceeds("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", (struct template_limits){0}, "200 deep");
@@ -211,7 +305,8 @@ START_TEST(output_and_memory_are_limited)
 	exceeds("{% for a in range(1000) %}xxxxxxxxxx{% endfor %}", (struct template_limits){.output_bytes = 5000},
 		"5000 bytes");
 	exceeds("{{ 'x' * 1000000000000 }}", (struct template_limits){0}, "memory");
-	exceeds("{{ [1] * 1000000000000 }}", (struct template_limits){0}, "memory");
+	exceeds("{{ [1] * 1000000000000 }}", (struct template_limits){0}, "steps");
+	exceeds("{{ [1] * 60000 }}", (struct template_limits){.memory_bytes = 500000}, "memory");
 	exceeds("{{ '%1000000d' % 1 }}{{ 'x'.center(100000000) }}", (struct template_limits){0}, "output");
 	exceeds("{{ 'x'.ljust(9000000000000000000) }}", (struct template_limits){0}, "output");
 	exceeds("{{ range(1000)|list }}", (struct template_limits){.memory_bytes = 1000}, "1000 bytes of memory");
@@ -307,6 +402,9 @@ int main(void)
 	TCase *limits = tcase_create("limits");
 	tcase_set_timeout(limits, 60);
 	tcase_add_test(limits, steps_are_limited);
+	tcase_add_test(limits, steps_of_one_statement_are_limited);
+	tcase_add_test(limits, slices_cannot_be_seen);
+	tcase_add_test(limits, a_rendering_may_end_at_any_time);
 	tcase_add_test(limits, nesting_is_limited);
 	tcase_add_test(limits, nesting_in_the_source_is_limited);
 	tcase_add_test(limits, long_chains_do_not_nest);

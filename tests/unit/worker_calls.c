@@ -310,6 +310,50 @@ START_TEST(long_texts_become_tokens_in_slices)
 }
 END_TEST
 
+/* So does a chat that takes long to become a text; what its template has to say against it, the client reads. */
+START_TEST(long_chats_are_rendered_in_slices)
+{
+	const char *source =
+		"{% for m in messages %}{% for i in range(9000) %}{% if i > m %}{% endif %}{% endfor %}{% endfor %}"
+		"{% if messages[0] == 2 %}{{ raise_exception('two') }}{% endif %}ab";
+	static struct heard heard[5];
+	static const char *const chats[] = {"[1,1,1,1]", "[1,1,1,2]", "[2,1,1,1]", "[1,1,1,3]"};
+	struct rig r;
+	struct template *template;
+	struct err err = {""};
+	memset(heard, 0, sizeof heard);
+	rig_init(&r);
+	ck_assert_int_eq(template_compile(source, strlen(source), &template, &err), 0);
+	r.calls.template = template;
+	const uint64_t *progress = &channel_counters(&r.front)->progress;
+	for (uint64_t i = 0; i < 4; i++) {
+		struct call_begin b = begin_of(i == 1 ? CALL_KIND_TEMPLATE : CALL_KIND_CHAT, strlen(chats[i]));
+		send_call(&r, i, &b, chats[i], strlen(chats[i]));
+	}
+	struct call_begin b = begin_of(CALL_KIND_COMPLETE, 2);
+	send_call(&r, 4, &b, "ab", 2);
+	ck_assert_int_eq(worker_calls_receive(&r.calls), 0);
+	ck_assert_uint_eq(scheduler_n_waiting(r.engine.scheduler), 1); /* the text is ready, the chats are not */
+	ck_assert(worker_calls_encoding(&r.calls));
+	channel_write(&r.front, CALL_CANCEL, 3, NULL, 0, NULL, 0);
+	ck_assert_int_eq(worker_calls_receive(&r.calls), 0);
+	unsigned slices = 0;
+	for (uint64_t before = *progress; worker_calls_encode(&r.calls); slices++, before++)
+		ck_assert_uint_eq(*progress, before + 1);
+	ck_assert_uint_gt(slices, 10);
+	run(&r, heard, 5, 1);
+	ck_assert_uint_eq(heard[0].n_prompt, 2);
+	ck_assert_uint_eq(heard[0].n_tokens, 20);
+	ck_assert_uint_eq(heard[1].n_text, 2);
+	ck_assert_int_eq(memcmp(heard[1].text, "ab", 2), 0);
+	ck_assert_uint_eq(heard[2].status, 400);
+	ck_assert_uint_eq(heard[3].finish, FINISH_CANCELLED);
+	ck_assert_uint_eq(heard[4].n_tokens, 20);
+	rig_fini(&r);
+	template_free(template);
+}
+END_TEST
+
 static void set_up(void)
 {
 	tiny = tiny_model_new(PACK_Q8_0, 9);
@@ -327,6 +371,7 @@ int main(void)
 	tcase_set_timeout(tc, 300);
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, every_kind_of_call_is_answered);
+	tcase_add_test(tc, long_chats_are_rendered_in_slices);
 	tcase_add_test(tc, a_front_that_does_not_read_blocks_its_calls_and_loses_nothing);
 	tcase_add_test(tc, cancelling_at_any_moment_ends_the_call_once);
 	tcase_add_test(tc, long_texts_become_tokens_in_slices);

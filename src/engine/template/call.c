@@ -291,11 +291,10 @@ static int fill_defaults(struct render *r, const struct function *function)
 	return rc;
 }
 
-static int call_macro(struct render *r, const struct macro *macro, const struct call_values *given,
-		      struct value *result)
+int render_macro_enter(struct render *r, const struct macro *macro, const struct call_values *given)
 {
 	const struct function *function = macro->function;
-	struct activation *activation = heap_cells(&r->heap, 1, sizeof *activation), *before = r->activation;
+	struct activation *activation = heap_cells(&r->heap, 1, sizeof *activation);
 	if (!activation)
 		return render_oom(r);
 	activation->outer = macro->outer;
@@ -303,11 +302,18 @@ static int call_macro(struct render *r, const struct macro *macro, const struct 
 	if (!activation->slots)
 		return render_oom(r);
 	r->activation = activation;
-	size_t mark = r->n_output;
 	int rc = render_scope_enter(r, &function->scope);
 	rc = rc ? rc : bind_parameters(r, function, given);
-	rc = rc ? rc : fill_defaults(r, function);
-	rc = rc ? rc : render_statements(r, function->body);
+	return rc ? rc : fill_defaults(r, function);
+}
+
+static int call_macro(struct render *r, const struct macro *macro, const struct call_values *given,
+		      struct value *result)
+{
+	struct activation *before = r->activation;
+	size_t mark = r->n_output;
+	int rc = render_macro_enter(r, macro, given);
+	rc = rc ? rc : render_statements(r, macro->function->body);
 	const struct text *text = NULL;
 	rc = rc ? rc : render_capture(r, mark, &text);
 	r->activation = before;
@@ -338,15 +344,36 @@ int render_call(struct render *r, struct value callee, const struct call_values 
 	}
 }
 
+static int eval_call(struct render *r, const struct expr *expr, const struct macro *caller, struct value *target,
+		     struct call_frame *frame)
+{
+	int rc = expr->call.target ? render_expr(r, expr->call.target, target) : 0;
+	if (!expr->call.target)
+		*target = value_text(r->block_text);
+	rc = rc ? rc : eval_arguments(r, &expr->call.arguments, caller, frame);
+	r->line = expr->line;
+	return rc;
+}
+
+int render_call_enter(struct render *r, const struct expr *expr, const struct macro *caller, struct value *result,
+		      const struct function **entered)
+{
+	struct value target;
+	struct call_frame frame;
+	int rc = eval_call(r, expr, caller, &target, &frame);
+	if (rc)
+		return rc;
+	if (target.kind != VALUE_MACRO)
+		return render_call(r, target, &frame.values, result);
+	*entered = target.macro->function;
+	return render_macro_enter(r, target.macro, &frame.values);
+}
+
 int render_call_expr(struct render *r, const struct expr *expr, const struct macro *caller, struct value *result)
 {
 	struct value target;
 	struct call_frame frame;
-	int rc = expr->call.target ? render_expr(r, expr->call.target, &target) : 0;
-	if (!expr->call.target)
-		target = value_text(r->block_text);
-	rc = rc ? rc : eval_arguments(r, &expr->call.arguments, caller, &frame);
-	r->line = expr->line;
+	int rc = eval_call(r, expr, caller, &target, &frame);
 	if (rc)
 		return rc;
 	if (expr->kind == EXPR_CALL)

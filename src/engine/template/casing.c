@@ -46,11 +46,25 @@ static int write_next(struct render *r, const char *start, const char **at, cons
 	return write_mapped(r, c, to);
 }
 
+/* A run of characters below 0x80, which are most of most texts: upper or lower is a bit. */
+static int write_ascii(struct render *r, const char **at, const char *end, bool upper)
+{
+	char run[256];
+	size_t n = 0;
+	for (; *at < end && n < sizeof run && (unsigned char)**at < 0x80; ++*at) {
+		char c = **at;
+		bool changes = upper ? c >= 'a' && c <= 'z' : c >= 'A' && c <= 'Z';
+		run[n++] = (char)(changes ? c ^ 0x20 : c);
+	}
+	return render_write(r, run, n);
+}
+
 static int write_range(struct render *r, const char *start, const char *end, enum unicode_case to)
 {
 	int rc = 0;
 	for (const char *at = start; at < end && !rc;)
-		rc = write_next(r, start, &at, end, to);
+		rc = (unsigned char)*at < 0x80 ? write_ascii(r, &at, end, to == UNICODE_UPPER || to == UNICODE_TITLE)
+					       : write_next(r, start, &at, end, to);
 	return rc;
 }
 
@@ -132,7 +146,8 @@ int casing_apply(struct render *r, const struct text *text, enum casing casing, 
 {
 	const char *start = text->bytes, *end = start + text->n_bytes;
 	size_t mark = r->n_output;
-	int rc = render_charge(r, text->n_bytes / 16);
+	bool in_runs = casing == CASING_LOWER || casing == CASING_UPPER || casing == CASING_FOLD;
+	int rc = render_charge(r, text->n_bytes / (in_runs ? 64 : 16));
 	if (rc)
 		return rc;
 	switch (casing) {
@@ -241,6 +256,7 @@ int replace_apply(struct render *r, const struct text *text, const struct text *
 		rc = rc ? rc : render_write(r, new->bytes, new->n_bytes);
 		at = found + old->n_bytes;
 		count--;
+		rc = rc ? rc : render_charge(r, count % 4 == 0);
 		found = count ? text_find(at, (size_t)(end - at), old) : NULL;
 	}
 	rc = rc ? rc : render_write(r, at, (size_t)(end - at));

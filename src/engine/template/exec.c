@@ -1,4 +1,8 @@
-/* Statements. */
+/* Statements.
+ *
+ * Lists of statements under way are frames on a stack of their own, not calls of C functions, so that rendering can
+ * stop between any two statements and go on later. A macro whose call is all that is printed is such a list, too; one
+ * that is called within a larger expression runs to its end, and so does every expression (RENDER_STATEMENT_STEPS). */
 #include "src/engine/template/builtin.h"
 #include "src/engine/template/iter.h"
 #include "src/engine/template/loop.h"
@@ -79,15 +83,38 @@ static int exec_set(struct render *r, const struct stmt *stmt)
 	return rc ? rc : render_assign(r, stmt->set.target, value);
 }
 
-/* The text that `body` writes, through `filter` if there is one. A jump out of the body drops the text. */
-static int exec_captured(struct render *r, const struct stmt *body, const struct expr *filter, struct value *value)
+/* --- lists of statements under way -------------------------------------------------------------- */
+
+static int push(struct render *r, const struct stmt *owner, const struct stmt *first, struct frame **frame)
 {
-	size_t mark = r->n_output;
+	int rc = render_enter(r);
+	if (rc)
+		return rc;
+	*frame = &r->frames[r->n_frames++];
+	**frame = (struct frame){.owner = owner, .next = first, .mark = r->n_output};
+	return 0;
+}
+
+static void pop(struct render *r)
+{
+	r->n_frames--;
+	r->depth--;
+}
+
+/* A body whose end needs nothing. */
+static int begin_body(struct render *r, const struct stmt *owner, const struct stmt *first)
+{
+	struct frame *frame;
+	return push(r, owner, first, &frame);
+}
+
+/* --- text that is captured ---------------------------------------------------------------------- */
+
+/* The text that a body wrote, through `filter` if there is one. */
+static int captured(struct render *r, size_t mark, const struct expr *filter, struct value *value)
+{
 	const struct text *text = NULL;
-	int rc = render_statements(r, body);
-	if (rc > 0)
-		r->n_output = mark;
-	rc = rc ? rc : render_capture(r, mark, &text);
+	int rc = render_capture(r, mark, &text);
 	if (rc)
 		return rc;
 	*value = value_text(text);
@@ -100,19 +127,29 @@ static int exec_captured(struct render *r, const struct stmt *body, const struct
 	return rc;
 }
 
-static int exec_set_block(struct render *r, const struct stmt *stmt)
+static int begin_set_block(struct render *r, const struct stmt *stmt)
+{
+	int rc = render_scope_enter(r, &stmt->set.scope);
+	return rc ? rc : begin_body(r, stmt, stmt->set.body);
+}
+
+static int end_set_block(struct render *r, const struct stmt *stmt, size_t mark)
 {
 	struct value value;
-	int rc = render_scope_enter(r, &stmt->set.scope);
-	rc = rc ? rc : exec_captured(r, stmt->set.body, stmt->set.value, &value);
+	int rc = captured(r, mark, stmt->set.value, &value);
 	return rc ? rc : render_assign(r, stmt->set.target, value);
 }
 
-static int exec_filter_block(struct render *r, const struct stmt *stmt)
+static int begin_filter_block(struct render *r, const struct stmt *stmt)
+{
+	int rc = render_scope_enter(r, &stmt->filter_block.scope);
+	return rc ? rc : begin_body(r, stmt, stmt->filter_block.body);
+}
+
+static int end_filter_block(struct render *r, const struct stmt *stmt, size_t mark)
 {
 	struct value value;
-	int rc = render_scope_enter(r, &stmt->filter_block.scope);
-	rc = rc ? rc : exec_captured(r, stmt->filter_block.body, stmt->filter_block.filter, &value);
+	int rc = captured(r, mark, stmt->filter_block.filter, &value);
 	return rc ? rc : render_value(r, value);
 }
 
@@ -168,47 +205,77 @@ static int test_items(struct render *r, const struct stmt *stmt, struct value *i
 	return rc;
 }
 
-static int exec_for(struct render *r, const struct stmt *stmt)
+/* Goes on with the next item of the newest frame's loop, or ends it. As in Jinja, the else part runs unless some item's
+ * body ran to its end: `continue` and `break` do not count. */
+static int next_item(struct render *r, struct frame *frame)
+{
+	const struct stmt *stmt = frame->owner;
+	r->line = stmt->line;
+	int rc = frame->broken ? 0 : loop_next(r, frame->loop);
+	if (rc < 0)
+		return rc;
+	if (rc == 0) {
+		bool otherwise = !frame->completed && stmt->loop.otherwise;
+		pop(r);
+		rc = otherwise ? render_scope_enter(r, &stmt->loop.otherwise_scope) : 0;
+		return rc || !otherwise ? rc : begin_body(r, NULL, stmt->loop.otherwise);
+	}
+	r->activation->slots[stmt->loop.loop_slot] = (struct value){.kind = VALUE_LOOP, .loop = frame->loop};
+	rc = render_assign(r, stmt->loop.target, frame->loop->current);
+	frame->next = stmt->loop.body;
+	return rc ? rc : render_scope_enter(r, &stmt->loop.body_scope);
+}
+
+static int begin_for(struct render *r, const struct stmt *stmt)
 {
 	struct value iterable;
 	struct loop *loop;
+	struct frame *frame;
 	int rc = render_expr(r, stmt->loop.iterable, &iterable);
 	if (!rc && stmt->loop.test)
 		rc = test_items(r, stmt, &iterable);
 	r->line = stmt->line;
 	rc = rc ? rc : loop_start(r, iterable, &loop);
+	rc = rc ? rc : push(r, stmt, NULL, &frame);
 	if (rc)
 		return rc;
-	/* As in Jinja, the else part runs unless some item's body ran to its end: `continue` and `break` do not count.
-	 */
-	bool completed = false;
-	int more;
-	while ((more = loop_next(r, loop)) > 0) {
-		r->activation->slots[stmt->loop.loop_slot] = (struct value){.kind = VALUE_LOOP, .loop = loop};
-		rc = render_assign(r, stmt->loop.target, loop->current);
-		rc = rc ? rc : render_scope_enter(r, &stmt->loop.body_scope);
-		rc = rc ? rc : render_statements(r, stmt->loop.body);
-		if (rc < 0)
-			return rc;
-		completed |= rc == FLOW_NEXT;
-		if (rc == FLOW_BREAK)
-			break;
-	}
-	if (more < 0)
-		return more;
-	if (completed || !stmt->loop.otherwise)
-		return 0;
-	rc = render_scope_enter(r, &stmt->loop.otherwise_scope);
-	return rc ? rc : render_statements(r, stmt->loop.otherwise);
+	frame->loop = loop;
+	return next_item(r, frame);
 }
 
 /* --- the other statements --------------------------------------------------------------------- */
 
-static int exec_print(struct render *r, const struct stmt *stmt)
+/* What a call prints. A macro's body becomes a list under way like any other. */
+static int print_call(struct render *r, const struct stmt *owner, const struct expr *call, const struct macro *caller,
+		      const struct expr *rest)
 {
+	struct value value;
+	struct frame *frame;
+	struct activation *before = r->activation;
+	const struct function *entered = NULL;
+	r->line = call->line;
+	int rc = render_charge(r, 1);
+	rc = rc ? rc : render_call_enter(r, call, caller, &value, &entered);
+	if (rc || !entered)
+		return rc ? rc : render_value(r, value);
+	rc = push(r, owner, entered->body, &frame);
+	if (rc)
+		return rc;
+	frame->activation = before;
+	frame->rest = rest;
+	return 0;
+}
+
+static int print_from(struct render *r, const struct stmt *stmt, const struct expr *expr)
+{
+	size_t n_frames = r->n_frames;
 	int rc = 0;
-	for (const struct expr *expr = stmt->print; expr && !rc; expr = expr->next) {
+	for (; expr && !rc && r->n_frames == n_frames; expr = expr->next) {
 		struct value value;
+		if (expr->kind == EXPR_CALL) {
+			rc = print_call(r, stmt, expr, NULL, expr->next);
+			continue;
+		}
 		rc = render_expr(r, expr, &value);
 		rc = rc ? rc : render_value(r, value);
 	}
@@ -223,7 +290,7 @@ static int exec_if(struct render *r, const struct stmt *stmt)
 		if (rc)
 			return rc;
 		if (value_truth(test))
-			return render_statements(r, branch->body);
+			return begin_body(r, NULL, branch->body);
 	}
 	return 0;
 }
@@ -250,21 +317,22 @@ static int exec_macro(struct render *r, const struct stmt *stmt)
 static int exec_call_block(struct render *r, const struct stmt *stmt)
 {
 	const struct macro *caller = NULL;
-	struct value value;
 	int rc = make_macro(r, stmt, &caller);
-	rc = rc ? rc : render_call_expr(r, stmt->macro.call, caller, &value);
-	return rc ? rc : render_value(r, value);
+	return rc ? rc : print_call(r, stmt, stmt->macro.call, caller, NULL);
 }
 
 /* A generation block marks what a model wrote; for rendering it is a macro that is called at once. */
 static int exec_generation(struct render *r, const struct stmt *stmt)
 {
 	const struct macro *macro = NULL;
-	struct value value;
+	struct frame *frame;
+	struct activation *before = r->activation;
 	int rc = make_macro(r, stmt, &macro);
-	rc = rc ? rc
-		: render_call(r, (struct value){.kind = VALUE_MACRO, .macro = macro}, &(struct call_values){0}, &value);
-	return rc ? rc : render_value(r, value);
+	rc = rc ? rc : render_macro_enter(r, macro, &(struct call_values){0});
+	rc = rc ? rc : push(r, stmt, macro->function->body, &frame);
+	if (!rc)
+		frame->activation = before;
+	return rc;
 }
 
 static int exec_with(struct render *r, const struct stmt *stmt)
@@ -276,8 +344,10 @@ static int exec_with(struct render *r, const struct stmt *stmt)
 		rc = render_expr(r, expr, &value);
 		rc = rc ? rc : render_assign(r, target, value);
 	}
-	return rc ? rc : render_statements(r, stmt->with.body);
+	return rc ? rc : begin_body(r, NULL, stmt->with.body);
 }
+
+/* --- running ---------------------------------------------------------------------------------- */
 
 static int exec(struct render *r, const struct stmt *stmt)
 {
@@ -285,21 +355,21 @@ static int exec(struct render *r, const struct stmt *stmt)
 	case STMT_TEXT:
 		return render_write(r, stmt->text->bytes, stmt->text->n_bytes);
 	case STMT_PRINT:
-		return exec_print(r, stmt);
+		return print_from(r, stmt, stmt->print);
 	case STMT_FOR:
-		return exec_for(r, stmt);
+		return begin_for(r, stmt);
 	case STMT_IF:
 		return exec_if(r, stmt);
 	case STMT_SET:
 		return exec_set(r, stmt);
 	case STMT_SET_BLOCK:
-		return exec_set_block(r, stmt);
+		return begin_set_block(r, stmt);
 	case STMT_MACRO:
 		return exec_macro(r, stmt);
 	case STMT_CALL_BLOCK:
 		return exec_call_block(r, stmt);
 	case STMT_FILTER_BLOCK:
-		return exec_filter_block(r, stmt);
+		return begin_filter_block(r, stmt);
 	case STMT_WITH:
 		return exec_with(r, stmt);
 	case STMT_GENERATION:
@@ -312,16 +382,68 @@ static int exec(struct render *r, const struct stmt *stmt)
 	return 0;
 }
 
+/* The newest list has come to its end, or a jump leaves it. Returns the jump if it goes on. */
+static int leave(struct render *r, enum flow flow)
+{
+	struct frame *newest = &r->frames[r->n_frames - 1], frame = *newest;
+	enum stmt_kind kind = frame.owner ? (enum stmt_kind)frame.owner->kind : STMT_IF;
+	if (kind == STMT_FOR) {
+		newest->completed |= flow == FLOW_NEXT;
+		newest->broken = flow == FLOW_BREAK;
+		return next_item(r, newest);
+	}
+	pop(r);
+	if (kind == STMT_PRINT || kind == STMT_CALL_BLOCK || kind == STMT_GENERATION) {
+		r->activation = frame.activation;
+		return kind == STMT_PRINT ? print_from(r, frame.owner, frame.rest) : 0;
+	}
+	if (flow == FLOW_NEXT && kind == STMT_SET_BLOCK)
+		return end_set_block(r, frame.owner, frame.mark);
+	if (flow == FLOW_NEXT && kind == STMT_FILTER_BLOCK)
+		return end_filter_block(r, frame.owner, frame.mark);
+	if (kind == STMT_SET_BLOCK || kind == STMT_FILTER_BLOCK)
+		r->n_output = frame.mark; /* a jump drops the text */
+	return flow;
+}
+
+/* One statement of the newest list, and whatever lists end with it. */
+static int run_one(struct render *r)
+{
+	struct frame *frame = &r->frames[r->n_frames - 1];
+	const struct stmt *stmt = frame->next;
+	if (!stmt)
+		return leave(r, FLOW_NEXT);
+	frame->next = stmt->next;
+	r->line = stmt->line;
+	int rc = render_charge(r, 1);
+	rc = rc ? rc : exec(r, stmt);
+	while (rc > 0) /* a jump, which has a loop to go to */
+		rc = leave(r, (enum flow)rc);
+	return rc;
+}
+
 int render_statements(struct render *r, const struct stmt *first)
 {
-	int rc = render_enter(r);
-	if (rc)
-		return rc;
-	for (const struct stmt *stmt = first; stmt && !rc; stmt = stmt->next) {
-		r->line = stmt->line;
-		rc = render_charge(r, 1);
-		rc = rc ? rc : exec(r, stmt);
-	}
-	r->depth--;
+	size_t below = r->n_frames;
+	int rc = begin_body(r, NULL, first);
+	while (!rc && r->n_frames > below)
+		rc = run_one(r);
 	return rc;
+}
+
+int render_begin(struct render *r, const struct stmt *first)
+{
+	r->frames = heap_cells(&r->heap, r->limits.depth, sizeof *r->frames);
+	return r->frames ? begin_body(r, NULL, first) : render_oom(r);
+}
+
+int render_advance(struct render *r, uint64_t work)
+{
+	uint64_t until = work > UINT64_MAX - r->steps ? UINT64_MAX : r->steps + work;
+	int rc = 0;
+	while (!rc && r->n_frames && r->steps < until) {
+		r->steps_end = r->steps + RENDER_STATEMENT_STEPS;
+		rc = run_one(r);
+	}
+	return rc ? rc : r->n_frames > 0;
 }

@@ -6,14 +6,22 @@
 
 struct yyjson_doc;
 
-/* The parsed JSON whose strings the values borrow. Zero before opening. */
-struct input_documents {
-	struct yyjson_doc *messages, *variables;
+/* Fills render->context from the caller's JSON, a slice at a time. Zero before opening. */
+struct input {
+	const struct template_input *from;	 /* borrowed */
+	struct yyjson_doc *messages, *variables; /* owned; what the values borrow their strings from */
+	struct input_level *levels;		 /* arrays and objects under way, the newest last */
+	uint32_t n_levels;
+	struct value top; /* what the outermost of them becomes */
+	enum { INPUT_MESSAGES, INPUT_VARIABLES, INPUT_DONE } stage;
 };
 
-/* Fills render->context. -EINVAL: not JSON, not an array or object, or a number that does not fit; -E2BIG: nested too
- * deep. `documents` needs closing in every case, after the rendering. */
-int input_open(struct render *render, const struct template_input *input, struct input_documents *documents);
-void input_close(struct input_documents *documents);
+/* Parses the messages. -EINVAL: not JSON, not an array or object, or a number that does not fit; -E2BIG: nested too
+ * deep, here and later. The input needs closing in every case, after the rendering. */
+int input_open(struct render *render, const struct template_input *from, struct input *input);
+/* Makes values of *work of those in the JSON, which is counted down. Returns 1: there is more to do; 0: done; -errno.
+ */
+int input_advance(struct render *render, struct input *input, uint64_t *work);
+void input_close(struct input *input);
 
 #endif

@@ -59,11 +59,14 @@ static int write_string(struct json *j, const struct text *text)
 	int rc = render_charge(r, text->n_bytes / 64);
 	rc = rc ? rc : render_write(r, "\"", 1);
 	while (at < end && !rc) {
+		unsigned char byte = (unsigned char)*at;
+		if (byte >= 0x20 && byte != '"' && byte != '\\' && (byte < 0x7f || !j->ascii)) {
+			at++;
+			continue;
+		}
 		const char *start = at;
 		uint32_t c = text_next_char(&at);
 		const char *escape = short_escape(c);
-		if (!escape && c >= 0x20 && !(j->ascii && c >= 0x7f))
-			continue;
 		rc = render_write(r, plain, (size_t)(start - plain));
 		rc = rc ? rc : escape ? render_write_string(r, escape) : write_unicode_escape(r, c);
 		plain = at;

@@ -36,10 +36,17 @@ static int repeat_text(struct render *r, const struct text *text, size_t times, 
 	char *bytes = heap_bytes(&r->heap, n_bytes);
 	if (!bytes)
 		return render_oom(r);
-	for (size_t i = 0; text->n_bytes && i < times; i++)
-		memcpy(bytes + i * text->n_bytes, text->bytes, text->n_bytes);
 	int rc = render_charge(r, n_bytes / 64);
-	rc = rc ? rc : render_text_view(r, bytes, n_bytes, result);
+	if (rc)
+		return rc;
+	size_t done = n_bytes ? text->n_bytes : 0;
+	memcpy(bytes, text->bytes, done);
+	for (size_t n; done < n_bytes;
+	     done += n) { /* as much again as there is, so that single characters are no calls */
+		n = done < n_bytes - done ? done : n_bytes - done;
+		memcpy(bytes + done, bytes, n);
+	}
+	rc = render_text_view(r, bytes, n_bytes, result);
 	if (!rc && text->markup)
 		rc = render_text_made(r, text_marked(&r->heap, result->text, true), result);
 	return rc;
@@ -53,6 +60,9 @@ static int repeat_list(struct render *r, struct value sequence, size_t times, st
 		r->heap.over_budget = true;
 		return render_oom(r);
 	}
+	int rc = render_charge(r, n);
+	if (rc)
+		return rc;
 	struct list *list = list_new(r, n);
 	if (!list)
 		return render_oom(r);
@@ -60,7 +70,7 @@ static int repeat_list(struct render *r, struct value sequence, size_t times, st
 		memcpy(list->items + i * from->n, from->items, from->n * sizeof *from->items);
 	list->n = n;
 	*result = (struct value){.kind = sequence.kind, .list = list};
-	return render_charge(r, n);
+	return 0;
 }
 
 static int repeat(struct render *r, struct value sequence, int64_t times, struct value *result)

@@ -64,6 +64,9 @@ int render_charge(struct render *r, uint64_t n)
 	if (n > r->limits.steps - r->steps)
 		return err_set(r->err, -E2BIG, "line %u: rendering takes more than %llu steps", r->line,
 			       (unsigned long long)r->limits.steps);
+	if (n > r->steps_end - r->steps)
+		return err_set(r->err, -E2BIG, "line %u: one statement takes more than %d steps", r->line,
+			       RENDER_STATEMENT_STEPS);
 	r->steps += n;
 	return 0;
 }

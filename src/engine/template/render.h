@@ -18,16 +18,35 @@ struct activation {
 	struct value *slots; /* [n_slots of the function] */
 };
 
+/* A list of statements under way. */
+struct frame {
+	const struct stmt
+		*owner; /* whose end needs something: FOR, SET_BLOCK, FILTER_BLOCK, what prints a macro; or NULL */
+	const struct stmt *next;       /* NULL: the end */
+	size_t mark;		       /* n_output when it began */
+	struct loop *loop;	       /* FOR */
+	bool completed, broken;	       /* FOR: some item's body has run to its end; the last one has left the loop */
+	struct activation *activation; /* a macro: that of its caller */
+	const struct expr *rest;       /* PRINT: what comes after the call */
+};
+
+/* Steps that one statement may take, lists within it apart: rendering can't stop within it, so this bounds how long it
+ * goes on, to some milliseconds. */
+enum { RENDER_STATEMENT_STEPS = 1 << 16 };
+
 struct render {
 	struct heap heap;
 	struct template_limits limits;
-	uint64_t steps; /* done so far */
-	uint32_t depth; /* of nesting at this moment */
-	uint32_t line;	/* being evaluated */
-	char *output;	/* [n_output] grows with realloc; captured text is cut off its end */
+	uint64_t steps;	    /* done so far */
+	uint64_t steps_end; /* of the statement that runs */
+	uint32_t depth;	    /* of nesting at this moment */
+	uint32_t line;	    /* being evaluated */
+	char *output;	    /* [n_output] grows with realloc; captured text is cut off its end */
 	size_t n_output, output_capacity;
 	struct dict *context; /* the caller's variables */
 	struct activation *activation;
+	struct frame *frames; /* [n_frames <= depth], the newest last */
+	size_t n_frames;
 	const struct text *block_text; /* what the filters of a filter or set block apply to */
 	struct err *err;
 };
@@ -96,6 +115,11 @@ int render_filter(struct render *render, const struct text *name, struct value i
 		  const struct call_values *arguments, struct value *result);
 int render_test(struct render *render, const struct text *name, struct value input, const struct call_values *arguments,
 		bool *result);
+/* Calls as render_call_expr, but only enters a macro: it is the running function then, *entered names it, and its body
+ * is the caller's to run. */
+int render_call_enter(struct render *render, const struct expr *expr, const struct macro *caller, struct value *result,
+		      const struct function **entered);
+int render_macro_enter(struct render *render, const struct macro *macro, const struct call_values *given);
 int render_call_expr(struct render *render, const struct expr *expr, const struct macro *caller, struct value *result);
 
 enum flow {
@@ -104,8 +128,11 @@ enum flow {
 	FLOW_CONTINUE = 2,
 };
 
-/* An enum flow or -errno. */
+/* Runs a list to its end. */
 int render_statements(struct render *render, const struct stmt *first);
+/* The same in slices: begins with a list, and goes on for about `work` steps. 1: there is more to do; 0: done. */
+int render_begin(struct render *render, const struct stmt *first);
+int render_advance(struct render *render, uint64_t work);
 int render_scope_enter(struct render *render, const struct scope_plan *plan);
 /* Stores into a name, a namespace attribute or a tuple of targets. */
 int render_assign(struct render *render, const struct expr *target, struct value value);
