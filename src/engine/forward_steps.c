@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "src/kernel/kv_page.h"
+
 static void share(struct forward *f, uint32_t n, unsigned thread, uint32_t *begin, uint32_t *end)
 {
 	team_share(n, thread, team_n_threads(f->setup.team), begin, end);
@@ -125,17 +127,19 @@ static void store_kv(struct forward *f, uint32_t layer, uint32_t row)
 	const struct batch_row *r = &f->pass->batch.rows[row];
 	struct kv_page *page = r->sequence->pages[r->position / KV_PAGE_TOKENS];
 	uint32_t slot = r->position % KV_PAGE_TOKENS, d = c->head_dim;
-	uint16_t key[256];
+	uint16_t key[256], value[256];
 	assert(d <= sizeof key / sizeof *key);
 	assert(kv_may_store(page, slot, f->pass->batch.phase));
 	for (uint32_t head = 0; head < c->n_kv_heads; head++) {
 		size_t from = (size_t)row * f->kv_dim + (size_t)head * d;
 		uint16_t *keys = kv_keys(f->setup.kv, page, layer, head);
+		uint16_t *values = kv_values(f->setup.kv, page, layer, head);
 		f->setup.kernels->to_bf16(key, f->pass->k + from, d);
-		for (uint32_t i = 0; i < d; i++)
-			keys[(size_t)i * KV_PAGE_TOKENS + slot] = key[i];
-		f->setup.kernels->to_bf16(kv_values(f->setup.kv, page, layer, head) + (size_t)slot * d,
-					  f->pass->v + from, d);
+		f->setup.kernels->to_bf16(value, f->pass->v + from, d);
+		for (uint32_t i = 0; i < d; i++) {
+			keys[kv_key_at(slot, i)] = key[i];
+			values[kv_value_at(slot, i, d)] = value[i];
+		}
 	}
 }
 

@@ -1,9 +1,9 @@
 /* Attention, level avx2. Up to two query heads of the same KV head share every key and value that is read.
  *
- *   scores    a key row of a page is 32 positions of one dimension: two registers of bfloat16, which become four of
- *             float32: even and odd positions of each half page. They stay apart until the exponentials are stored.
+ *   scores    a register of keys is 8 positions of two dimensions, which become one register of float32 each.
  *   softmax   once per page and head; positions outside the span count as -inf, whatever lies in the page there.
- *   values    a head's output waits in `out` between pages; 32 dimensions of it at a time are kept in registers.
+ *   values    a register of values is 8 dimensions of two positions. A head's output waits in `out` between pages; 32
+ *             dimensions of it at a time are kept in registers.
  *
  * Which heads run together changes no head's arithmetic. */
 #include <math.h>
@@ -27,51 +27,49 @@ struct part {
 	float correction[HEADS];
 };
 
-/* q [n_heads][head_dim] times one page of keys. Quarter 2h + p of the sums are positions 16h + p, 16h + p + 2, … */
+/* Pairs of bfloat16 as float32. */
+ALWAYS_INLINE __m256 first_of_pairs(__m256i pairs)
+{
+	return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+}
+ALWAYS_INLINE __m256 second_of_pairs(__m256i pairs)
+{
+	return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000)));
+}
+
+/* q [n_heads][head_dim] times one page of keys, in quarters of 8 positions. */
 ALWAYS_INLINE void page_sums(int n_heads, const float *q, const uint16_t *k, uint32_t head_dim,
 			     __m256 sum[HEADS][QUARTERS])
 {
-	const __m256i upper = _mm256_set1_epi32((int)0xffff0000);
-
 	UNROLL
 	for (int h = 0; h < n_heads; h++)
 		sum[h][0] = sum[h][1] = sum[h][2] = sum[h][3] = _mm256_setzero_ps();
-	for (uint32_t d = 0; d < head_dim; d++, k += KV_PAGE_TOKENS) {
+	for (uint32_t d = 0; d < head_dim; d += 2, k += 2 * KV_PAGE_TOKENS) {
 		UNROLL
-		for (int half = 0; half < 2; half++) {
-			__m256i keys = _mm256_loadu_si256((const __m256i *)(k + 16 * half));
-			__m256 even = _mm256_castsi256_ps(_mm256_slli_epi32(keys, 16));
-			__m256 odd = _mm256_castsi256_ps(_mm256_and_si256(keys, upper));
+		for (int i = 0; i < QUARTERS; i++) {
+			__m256i keys = _mm256_loadu_si256((const __m256i *)(k + 2 * QUARTER_TOKENS * i));
+			__m256 first = first_of_pairs(keys), second = second_of_pairs(keys);
 			UNROLL
 			for (int h = 0; h < n_heads; h++) {
-				__m256 value = _mm256_set1_ps(q[(size_t)h * head_dim + d]);
-				sum[h][2 * half] = _mm256_fmadd_ps(value, even, sum[h][2 * half]);
-				sum[h][2 * half + 1] = _mm256_fmadd_ps(value, odd, sum[h][2 * half + 1]);
+				const float *at = q + (size_t)h * head_dim + d;
+				sum[h][i] = _mm256_fmadd_ps(_mm256_set1_ps(at[0]), first, sum[h][i]);
+				sum[h][i] = _mm256_fmadd_ps(_mm256_set1_ps(at[1]), second, sum[h][i]);
 			}
 		}
 	}
-}
-
-/* Even and odd positions of half a page to their order. */
-static void store_in_order(float *weight, __m256 even, __m256 odd)
-{
-	__m256 low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
-
-	_mm256_storeu_ps(weight, _mm256_permute2f128_ps(low, high, 0x20));
-	_mm256_storeu_ps(weight + 8, _mm256_permute2f128_ps(low, high, 0x31));
 }
 
 /* A head's sums to weights. */
 static void page_softmax(const __m256 sums[QUARTERS], float scale, struct page_span span, float *maximum, float *sum,
 			 float *weight, float *correction)
 {
-	const __m256i even_positions = _mm256_set_epi32(14, 12, 10, 8, 6, 4, 2, 0);
+	const __m256i positions = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
 	const __m256 lowest = _mm256_set1_ps(-INFINITY);
 	__m256 score[QUARTERS], counts[QUARTERS], largest = lowest, total = _mm256_setzero_ps(), now;
 	float before = *maximum, page_maximum;
 
 	for (int i = 0; i < QUARTERS; i++) {
-		__m256i position = _mm256_add_epi32(even_positions, _mm256_set1_epi32(i / 2 * 16 + i % 2));
+		__m256i position = _mm256_add_epi32(positions, _mm256_set1_epi32(QUARTER_TOKENS * i));
 		__m256i before_end = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)span.end), position);
 		__m256i before_begin = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)span.begin), position);
 		counts[i] = _mm256_castsi256_ps(_mm256_andnot_si256(before_begin, before_end));
@@ -84,11 +82,10 @@ static void page_softmax(const __m256 sums[QUARTERS], float scale, struct page_s
 	for (int i = 0; i < QUARTERS; i++) {
 		score[i] = _mm256_and_ps(exp_avx2(_mm256_sub_ps(score[i], now)), counts[i]);
 		total = _mm256_add_ps(total, score[i]);
+		_mm256_storeu_ps(weight + QUARTER_TOKENS * i, score[i]);
 	}
 	*correction = *maximum == before ? 1.0f : _mm256_cvtss_f32(exp_avx2(_mm256_set1_ps(before - *maximum)));
 	*sum = *sum * *correction + sum_avx2(total);
-	store_in_order(weight, score[0], score[1]);
-	store_in_order(weight + 16, score[2], score[3]);
 }
 
 /* out [n_heads][head_dim], 8 * n_vectors dimensions of it: out * correction + weight x v [span][head_dim]. */
@@ -104,13 +101,21 @@ ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *pa
 			sum[h][i] = _mm256_mul_ps(_mm256_loadu_ps(out + (size_t)h * head_dim + 8 * i),
 						  _mm256_set1_ps(part->correction[h]));
 	}
-	for (uint32_t t = span.begin; t < span.end; t++) {
+	for (uint32_t t = span.begin & ~1u; t < span.end; t += 2) {
 		UNROLL
 		for (int i = 0; i < n_vectors; i++) {
-			__m256 values = f32_avx2(_mm_loadu_si128((const __m128i *)(v + (size_t)t * head_dim + 8 * i)));
+			const uint16_t *at = v + (size_t)t * head_dim + 16 * (size_t)i;
+			__m256i values = _mm256_loadu_si256((const __m256i *)at);
 			UNROLL
-			for (int h = 0; h < n_heads; h++)
-				sum[h][i] = _mm256_fmadd_ps(_mm256_set1_ps(part->weight[h][t]), values, sum[h][i]);
+			for (int h = 0; h < n_heads; h++) {
+				const float *weight = &part->weight[h][t];
+				if (t >= span.begin)
+					sum[h][i] = _mm256_fmadd_ps(_mm256_set1_ps(weight[0]), first_of_pairs(values),
+								    sum[h][i]);
+				if (t + 1 < span.end)
+					sum[h][i] = _mm256_fmadd_ps(_mm256_set1_ps(weight[1]), second_of_pairs(values),
+								    sum[h][i]);
+			}
 		}
 	}
 	UNROLL
@@ -136,9 +141,9 @@ ALWAYS_INLINE void page_heads(int n_heads, const struct attention *a, uint32_t p
 		page_softmax(sums[h], a->scale, span, &state->maximum[first + (uint32_t)h],
 			     &state->sum[first + (uint32_t)h], part.weight[h], &part.correction[h]);
 	for (; d + 32 <= a->head_dim; d += 32)
-		page_values(n_heads, 4, &part, a->v[page] + d, span, a->head_dim, out + d);
+		page_values(n_heads, 4, &part, a->v[page] + 2 * d, span, a->head_dim, out + d);
 	for (; d < a->head_dim; d += 16)
-		page_values(n_heads, 2, &part, a->v[page] + d, span, a->head_dim, out + d);
+		page_values(n_heads, 2, &part, a->v[page] + 2 * d, span, a->head_dim, out + d);
 }
 
 void attention_avx2(const struct attention *a)

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "src/kernel/half.h"
+#include "src/kernel/kv_page.h"
 #include "src/kernel/levels.h"
 #include "src/kernel/page_span.h"
 
@@ -22,7 +23,7 @@ static float page_scores(const struct attention *a, const float *q, const uint16
 	for (uint32_t t = begin; t < end; t++) {
 		float sum = 0.0f;
 		for (uint32_t d = 0; d < a->head_dim; d++)
-			sum += q[d] * f32_from_bf16(k[(size_t)d * KV_PAGE_TOKENS + t]);
+			sum += q[d] * f32_from_bf16(k[kv_key_at(t, d)]);
 		scores[t] = a->scale * sum;
 		if (scores[t] > largest)
 			largest = scores[t];
@@ -52,7 +53,7 @@ static void attend(const struct attention *a, const float *q, float *out)
 			float p = expf(scores[t] - maximum);
 			sum += p;
 			for (uint32_t d = 0; d < a->head_dim; d++)
-				out[d] += p * f32_from_bf16(v[(size_t)t * a->head_dim + d]);
+				out[d] += p * f32_from_bf16(v[kv_value_at(t, d, a->head_dim)]);
 		}
 	}
 	for (uint32_t d = 0; d < a->head_dim; d++)

@@ -35,14 +35,14 @@ struct activations {
 	uint32_t cols;	  /* a multiple of 32 */
 };
 
-enum { KV_PAGE_TOKENS = 32 }; /* positions per KV page; attention's order of sums is by page */
+enum { KV_PAGE_TOKENS = 32 }; /* positions per KV page; attention's order of sums is by page or by some pages */
 
 /* Attention of one query row over one KV head. */
 struct attention {
 	const float *q;		  /* [n_q][head_dim]: the query heads that share this KV head, already rotated */
 	float *out;		  /* [n_q][head_dim] */
-	const uint16_t *const *k; /* [pages] -> [head_dim][KV_PAGE_TOKENS] bfloat16: this head's keys, transposed */
-	const uint16_t *const *v; /* [pages] -> [KV_PAGE_TOKENS][head_dim] bfloat16 */
+	const uint16_t *const *k; /* [pages] -> this head's keys, bfloat16 as kv_page.h has them */
+	const uint16_t *const *v; /* [pages] -> its values */
 	uint32_t n_q;		  /* 1..32 */
 	uint32_t head_dim;	  /* a multiple of 16, at most 256 */
 	uint32_t first_token;	  /* the window's first position; pages that end before it are not touched */
@@ -117,7 +117,8 @@ struct kernels {
 	void (*low_rank_out)(const struct low_rank *m, uint32_t begin, uint32_t end, const float *const *t,
 			     float *const *y, uint32_t n_rows);
 
-	/* softmax(scale * q k^T) v with a running maximum, page after page. */
+	/* softmax(scale * q k^T) v with a running maximum. BF16 where the hardware multiplies it: q and the softmax's
+	 * weights are rounded, too. */
 	void (*attention)(const struct attention *a);
 };
 
