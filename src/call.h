@@ -20,7 +20,7 @@ enum call_record {
 
 	CALL_ACCEPTED = 64, /* call_accepted: admitted; the prompt is tokenized */
 	CALL_TOKEN,	    /* call_token, then its logprob entries, piece and text */
-	CALL_RESULT,	    /* part of the answer of a call that generates nothing: token ids (uint32) or text bytes */
+	CALL_RESULT,	    /* part of the answer of a call that generates nothing: ids (uint32), text or float32 */
 	CALL_DONE,	    /* call_done */
 	CALL_FAILED,	    /* call_failed */
 	CALL_STARTED,	    /* no payload: it has left the queue, its prompt is being computed */
@@ -33,6 +33,8 @@ enum call_kind {
 	CALL_KIND_TOKENIZE,	/* bytes: text -> CALL_RESULT ids */
 	CALL_KIND_DETOKENIZE,	/* bytes: ids -> CALL_RESULT text */
 	CALL_KIND_TEMPLATE,	/* bytes: messages JSON array -> CALL_RESULT text */
+	CALL_KIND_EMBED,	/* bytes: text -> CALL_RESULT its vector, float32 each */
+	CALL_KIND_EMBED_IDS,	/* bytes: token ids, uint32 -> the same */
 };
 
 enum call_flag {
@@ -95,8 +97,10 @@ struct call_begin {
 	uint32_t constraint_bytes;
 	uint32_t n_biases;
 	char constraint_field[28]; /* the request field it came from, for messages; ended by NUL */
+	uint32_t dimensions;	   /* embed: components of the vector; 0: all */
+	uint32_t pad;
 };
-static_assert(sizeof(struct call_begin) == 120, "both sides of a channel share this");
+static_assert(sizeof(struct call_begin) == 128, "both sides of a channel share this");
 
 /* How a model writes tool calls; by its template, unless configured. */
 enum call_tool_format { TOOLS_AUTO, TOOLS_NONE, TOOLS_HERMES, TOOLS_LLAMA3, TOOLS_MISTRAL, N_TOOL_FORMATS };

@@ -128,9 +128,10 @@ static int set_model_key(struct config_model *model, const char *name, const cha
 	char *member = !strcmp(name, "path") ? model->file : !strcmp(name, "pull") ? model->pull : NULL;
 	size_t size = member == model->file ? sizeof model->file : sizeof model->pull;
 	if (!member)
-		return err_set(err, -EINVAL,
-			       "unknown key '%s' in a model's section; known: path, pull, tool_parser, reasoning",
-			       name);
+		return err_set(
+			err, -EINVAL,
+			"unknown key '%s' in a model's section; known: path, pull, tool_parser, reasoning, pooling",
+			name);
 	if (!value[0] || strlen(value) >= size)
 		return err_set(err, -EINVAL, "%s: must have 1 to %zu characters", name, size - 1);
 	strcpy(member, value);

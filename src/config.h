@@ -22,6 +22,7 @@ struct config_model {
 	char pull[64];		/* pull = NAME in the catalogue; "" with path */
 	uint32_t tool_parser;	/* enum call_tool_format: auto | none | hermes | llama3 | mistral */
 	uint32_t reasoning;	/* enum call_reasoning: auto | none | think */
+	uint32_t pooling;	/* enum pooling_kind: mean | last | cls */
 	bool implied;		/* not written: added by config_finish because it was pulled */
 };
 

@@ -11,6 +11,7 @@
 #include "io/loop.h"
 #include "shm/segment.h"
 #include "src/call.h"
+#include "src/engine/pooling.h"
 #include "src/kernel/kernel.h"
 
 static const struct config_word io_words[] = {{"auto", IO_AUTO}, {"uring", IO_URING}, {"epoll", IO_EPOLL}, {NULL, 0}};
@@ -31,6 +32,9 @@ static const struct config_word tool_words[] = {{"auto", TOOLS_AUTO},	    {"none
 						{"mistral", TOOLS_MISTRAL}, {NULL, 0}};
 static const struct config_word reasoning_words[] = {
 	{"auto", REASONING_AUTO}, {"none", REASONING_NONE}, {"think", REASONING_THINK}, {NULL, 0}};
+
+static const struct config_word pooling_words[] = {
+	{"mean", POOLING_MEAN}, {"last", POOLING_LAST}, {"cls", POOLING_CLS}, {NULL, 0}};
 
 int config_check_name(const char *name, const char *extra, size_t max, struct err *err)
 {
@@ -234,6 +238,11 @@ const struct config_key config_model_keys[] = {
 	 .help = "think: what the model writes between <think> and </think> at the beginning of a chat's answer "
 		 "becomes "
 		 "reasoning_content. none: it stays in the text. auto: think where the chat template has these words."},
+	{"pooling", KEY_WORD, MODEL_MEMBER(pooling), .words = pooling_words, .fallback = "mean",
+	 .help = "What /v1/embeddings makes of a text's tokens: mean is the mean of their states, last that of the "
+		 "last "
+		 "token, "
+		 "cls that of the first. A model trained for embeddings says which one it wants."},
 	{.name = NULL},
 };
 

@@ -115,6 +115,8 @@ struct message_work {
 	uint64_t uid, gid;	     /* to become; (uint64_t)-1: stay */
 	uint32_t tool_parser;	     /* enum call_tool_format */
 	uint32_t reasoning;	     /* enum call_reasoning */
+	uint32_t pooling;	     /* enum pooling_kind */
+	uint32_t pad;
 	char model[128];
 };
 

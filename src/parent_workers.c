@@ -68,6 +68,7 @@ static int order_work(struct parent *parent, const struct parent_worker *worker)
 	order.prefill_share = c->prefill_share;
 	order.tool_parser = model->config->tool_parser;
 	order.reasoning = model->config->reasoning;
+	order.pooling = model->config->pooling;
 	order.prefix_cache_bytes = c->prefix_cache_bytes;
 	order.kv_bytes = c->kv_bytes ? c->kv_bytes : auto_kv_bytes(parent, worker);
 	order.uid = parent->uid;

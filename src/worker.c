@@ -249,6 +249,7 @@ static int start(struct worker *w, struct err *err)
 	w->calls.scheduler = w->scheduler;
 	w->calls.dialect = w->dialect;
 	w->calls.constraints = w->constraints;
+	w->calls.pooling = w->order.pooling;
 	pace_init(&w->pace, w->order.prefill_share, w->order.prefill_chunk);
 	forward_watch(w->forward, &w->counters->progress);
 	return 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/worker_demand.h"
+#include "src/worker_embed.h"
 #include "src/worker_outbox.h"
 
 enum {
@@ -114,10 +115,29 @@ static void on_failed(void *arg, struct generation *g, const char *reason)
 	fail_call(arg, g->id, 503, "", "", reason);
 }
 
+static void send_bytes(struct worker_calls *calls, struct generation *g, uint64_t call, const void *bytes,
+		       size_t n_bytes)
+{
+	for (size_t at = 0; at < n_bytes;) {
+		size_t n = n_bytes - at < CHANNEL_RECORD_MAX ? n_bytes - at : CHANNEL_RECORD_MAX;
+		send_record(calls, g, CALL_RESULT, call, NULL, 0, (const char *)bytes + at, (uint32_t)n);
+		at += n;
+	}
+}
+
+static void on_pooled(void *arg, struct generation *g, const float *vector, uint32_t n)
+{
+	send_bytes(arg, g, g->id, vector, n * sizeof *vector);
+}
+
 struct scheduler_sink worker_calls_sink(struct worker_calls *calls)
 {
-	return (struct scheduler_sink){
-		.arg = calls, .started = on_started, .token = on_token, .done = on_done, .failed = on_failed};
+	return (struct scheduler_sink){.arg = calls,
+				       .started = on_started,
+				       .token = on_token,
+				       .done = on_done,
+				       .failed = on_failed,
+				       .pooled = on_pooled};
 }
 
 /* --- calls that came whole -------------------------------------------------------------------- */
@@ -188,6 +208,11 @@ static int read_ids(const struct worker_calls *calls, const char *bytes, size_t 
 	return 0;
 }
 
+static bool is_ids(const struct call_begin *b)
+{
+	return b->kind == CALL_KIND_COMPLETE_IDS || b->kind == CALL_KIND_DETOKENIZE || b->kind == CALL_KIND_EMBED_IDS;
+}
+
 /* Ids are tokens at once, of a text the encoding begins: of a generating call's prompt, or for a tokenize or detokenize
  * call. */
 static int begin_tokens(struct worker_calls *calls, struct incoming *in, size_t max, struct err *err)
@@ -196,7 +221,7 @@ static int begin_tokens(struct worker_calls *calls, struct incoming *in, size_t 
 	bool add_special = b->flags & CALL_FLAG_ADD_SPECIAL, parse_special = b->flags & CALL_FLAG_PARSE_SPECIAL;
 	const char *text = in->bytes;
 	size_t n = b->prompt_bytes;
-	if (b->kind == CALL_KIND_COMPLETE_IDS || b->kind == CALL_KIND_DETOKENIZE)
+	if (is_ids(b))
 		return read_ids(calls, text, n / 4, &in->tokens, err);
 	if (b->kind == CALL_KIND_CHAT) {
 		text = in->rendered;
@@ -239,6 +264,7 @@ static const char *prompt_field(uint32_t kind)
 	return kind == CALL_KIND_CHAT || kind == CALL_KIND_TEMPLATE ? "messages"
 	       : kind == CALL_KIND_TOKENIZE			    ? "content"
 	       : kind == CALL_KIND_DETOKENIZE			    ? "tokens"
+	       : kind >= CALL_KIND_EMBED			    ? "input"
 								    : "prompt";
 }
 
@@ -289,9 +315,12 @@ static void start_generation(struct worker_calls *calls, struct incoming *in, in
 		fail_call(calls, in->call, 503, "", "", "out of memory");
 		return;
 	}
-	const char *field;
-	rc = worker_demand(calls->constraints, &calls->dialect, &in->begin, p.demand,
-			   tokenizer_n_tokens(calls->tokenizer), in->reasoning, g, &field, err);
+	const char *field = "dimensions";
+	if (worker_embeds(&in->begin))
+		rc = worker_embed(&in->begin, calls->pooling, scheduler_state_dim(calls->scheduler), g, err);
+	else
+		rc = worker_demand(calls->constraints, &calls->dialect, &in->begin, p.demand,
+				   tokenizer_n_tokens(calls->tokenizer), in->reasoning, g, &field, err);
 	if (rc) {
 		generation_free(g);
 		fail_call(calls, in->call, rc == -ENOMEM ? 503 : 400, field, "", err->text);
@@ -304,41 +333,9 @@ static void start_generation(struct worker_calls *calls, struct incoming *in, in
 
 static void send_result(struct worker_calls *calls, uint64_t call, const char *bytes, size_t n_bytes, uint32_t n_tokens)
 {
-	for (size_t at = 0; at < n_bytes;) {
-		size_t n = n_bytes - at < CHANNEL_RECORD_MAX ? n_bytes - at : CHANNEL_RECORD_MAX;
-		send_record(calls, NULL, CALL_RESULT, call, NULL, 0, bytes + at, (uint32_t)n);
-		at += n;
-	}
+	send_bytes(calls, NULL, call, bytes, n_bytes);
 	struct call_done done = {FINISH_STOP, n_tokens, 0, 0};
 	send_record(calls, NULL, CALL_DONE, call, &done, sizeof done, NULL, 0);
-}
-
-/* Joins the pieces of ids [n] without the blank that encoding put before them; ill-formed UTF-8 becomes U+FFFD. Returns
- * owned, NULL: out of memory. */
-static char *join_pieces(const struct worker_calls *calls, const struct token_list *ids, size_t *n_out)
-{
-	size_t room = 16;
-	for (size_t i = 0; i < ids->n; i++) {
-		uint32_t n;
-		tokenizer_piece(calls->tokenizer, ids->ids[i], true, &n);
-		room += 3 * ((size_t)n + 3);
-	}
-	char *text = malloc(room);
-	if (!text)
-		return NULL;
-	struct utf8_stream utf8 = {0};
-	size_t at = 0;
-	for (size_t i = 0; i < ids->n; i++) {
-		uint32_t n;
-		const char *piece = tokenizer_piece(calls->tokenizer, ids->ids[i], true, &n);
-		if (i == 0 && n && *piece == ' ' && tokenizer_blank_prefix(calls->tokenizer)) {
-			piece++;
-			n--;
-		}
-		at += utf8_stream_push(&utf8, piece, n, text + at);
-	}
-	*n_out = at + utf8_stream_finish(&utf8, text + at);
-	return text;
 }
 
 static void answer_tokens(struct worker_calls *calls, const struct incoming *in)
@@ -349,7 +346,7 @@ static void answer_tokens(struct worker_calls *calls, const struct incoming *in)
 		return;
 	}
 	size_t n = 0;
-	char *text = join_pieces(calls, ids, &n);
+	char *text = tokenizer_decode(calls->tokenizer, ids->ids, ids->n, &n);
 	if (text)
 		send_result(calls, in->call, text, n, (uint32_t)ids->n);
 	else
@@ -357,10 +354,10 @@ static void answer_tokens(struct worker_calls *calls, const struct incoming *in)
 	free(text);
 }
 
-static bool generates(const struct incoming *in)
+static bool is_computed(const struct incoming *in)
 {
 	return in->begin.kind == CALL_KIND_CHAT || in->begin.kind == CALL_KIND_COMPLETE ||
-	       in->begin.kind == CALL_KIND_COMPLETE_IDS;
+	       in->begin.kind == CALL_KIND_COMPLETE_IDS || worker_embeds(&in->begin);
 }
 
 static bool is_chat(const struct incoming *in)
@@ -371,7 +368,7 @@ static bool is_chat(const struct incoming *in)
 /* The tokens are there, or rc says why not. */
 static void act(struct worker_calls *calls, struct incoming *in, int rc, struct err *err)
 {
-	if (generates(in))
+	if (is_computed(in))
 		start_generation(calls, in, rc, err);
 	else if (rc)
 		fail_prompt(calls, in, rc, err);
@@ -397,7 +394,7 @@ static bool proceed(struct worker_calls *calls, struct incoming *in)
 		return true;
 	}
 	if (!in->encoding)
-		rc = begin_tokens(calls, in, generates(in) ? scheduler_prompt_max(calls->scheduler) : SIZE_MAX, &err);
+		rc = begin_tokens(calls, in, is_computed(in) ? scheduler_prompt_max(calls->scheduler) : SIZE_MAX, &err);
 	if (!rc && in->encoding)
 		rc = tokenizer_encoding_advance(in->encoding, ENCODE_WORK, &err);
 	if (rc <= 0)
@@ -432,11 +429,10 @@ static void drop_incoming(struct worker_calls *calls, struct incoming **at)
 static bool begin_ok(const struct call_begin *b)
 {
 	uint64_t limit = INCOMING_BYTES_MAX;
-	bool ids = b->kind == CALL_KIND_COMPLETE_IDS || b->kind == CALL_KIND_DETOKENIZE;
-	return b->kind >= CALL_KIND_CHAT && b->kind <= CALL_KIND_TEMPLATE && b->prompt_bytes <= limit &&
+	return b->kind >= CALL_KIND_CHAT && b->kind <= CALL_KIND_EMBED_IDS && b->prompt_bytes <= limit &&
 	       b->variables_bytes <= limit && b->forced_ids <= limit / 4 &&
 	       b->stop_bytes <= CALL_STOPS_MAX * (CALL_STOP_BYTES_MAX + 1) && b->n_stops <= CALL_STOPS_MAX &&
-	       b->n_logprobs <= CALL_LOGPROBS_MAX && !(ids && b->prompt_bytes % 4) && b->temperature >= 0 &&
+	       b->n_logprobs <= CALL_LOGPROBS_MAX && !(is_ids(b) && b->prompt_bytes % 4) && b->temperature >= 0 &&
 	       b->temperature <= 100 && b->top_p > 0 && b->top_p <= 1 && b->min_p >= 0 && b->min_p < 1 &&
 	       b->repeat_penalty >= 0.1f && b->repeat_penalty <= 10 && b->presence_penalty >= -2 &&
 	       b->presence_penalty <= 2 && b->frequency_penalty >= -2 && b->frequency_penalty <= 2 &&

@@ -28,6 +28,7 @@ struct worker_calls {
 	char template_fault[256];	   /* why there is none */
 	char bos_text[256], eos_text[256]; /* as the template's bos_token and eos_token */
 	struct dialect dialect;		   /* zero: text alone */
+	enum pooling_kind pooling;	   /* of texts to be embedded */
 	struct incoming *incoming;	   /* calls whose bytes are still coming or becoming tokens, in order */
 	struct outbox *outboxes;	   /* calls whose records wait for room */
 	uint32_t n_incoming;

@@ -1,5 +1,7 @@
 #include "src/api/answer.h"
 
+#include "src/api/embedding.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@ int api_answer_init(struct api_answer *answer, const struct api_request *request
 			  .tools = request->calls_tools,
 			  .one_call = request->one_call},
 		.stream = request->stream,
+		.base64 = request->base64,
 		.include_usage = request->include_usage,
 		.created = created,
 		.n_per_prompt = request->n_choices,
@@ -48,6 +51,23 @@ void api_answer_accepted(struct api_answer *answer, uint32_t index, const struct
 {
 	/* No two calls of an answer get the same number: a choice has far fewer than 2^32 of them. */
 	api_choice_accepted(&answer->choices[index], &answer->shape, accepted, answer->salt + ((uint64_t)index << 32));
+}
+
+/* A vector becomes text as soon as it is there: of many, that would be much to do at once in the end. */
+static void write_vector(const struct api_answer *answer, struct api_choice *choice)
+{
+	struct api_json *column = &choice->column[COLUMN_TEXT], text = {0};
+	api_embedding_write(column->bytes, column->n, answer->base64, &text);
+	text.failed |= column->failed;
+	api_json_fini(column);
+	*column = text;
+}
+
+void api_answer_done(struct api_answer *answer, uint32_t index, const struct record_done *done)
+{
+	api_choice_done(&answer->choices[index], done);
+	if (answer->endpoint == API_EMBEDDING)
+		write_vector(answer, &answer->choices[index]);
 }
 
 void api_answer_write_head(const struct api_answer *answer, const char *object, struct api_json *out)
@@ -127,6 +147,24 @@ static void write_text(const struct api_answer *answer, const char *name, struct
 	api_json_text(out, "}");
 }
 
+static void write_embeddings(const struct api_answer *answer, struct api_json *out)
+{
+	uint64_t n_tokens = 0;
+	api_json_text(out, "{\"object\":\"list\",\"data\":[");
+	for (uint32_t i = 0; i < answer->n_choices; i++) {
+		const struct api_json *vector = &answer->choices[i].column[COLUMN_TEXT];
+		out->failed |= api_choice_failed(&answer->choices[i]);
+		n_tokens += answer->choices[i].prompt_tokens;
+		api_json_format(out, "%s{\"object\":\"embedding\",\"index\":%u,\"embedding\":", i ? "," : "", i);
+		api_json_raw(out, vector->bytes, vector->n);
+		api_json_text(out, "}");
+	}
+	api_json_text(out, "],\"model\":");
+	api_json_string(out, answer->model, strlen(answer->model));
+	api_json_format(out, ",\"usage\":{\"prompt_tokens\":%llu,\"total_tokens\":%llu}}", (unsigned long long)n_tokens,
+			(unsigned long long)n_tokens);
+}
+
 void api_answer_write(const struct api_answer *answer, struct api_json *out)
 {
 	switch (answer->endpoint) {
@@ -145,6 +183,9 @@ void api_answer_write(const struct api_answer *answer, struct api_json *out)
 		return;
 	case API_TEMPLATE:
 		write_text(answer, "prompt", out);
+		return;
+	case API_EMBEDDING:
+		write_embeddings(answer, out);
 		return;
 	}
 }

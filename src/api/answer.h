@@ -10,6 +10,7 @@ struct api_answer {
 	enum api_endpoint endpoint;
 	struct api_shape shape;
 	bool stream, include_usage;
+	bool base64;		    /* how an embedding is written */
 	char id[48];		    /* "cmpl-…", "chatcmpl-…" */
 	char model[128];	    /* that answers */
 	uint64_t created;	    /* Unix seconds */
@@ -25,6 +26,9 @@ void api_answer_fini(struct api_answer *answer);
 
 /* The worker of choice `index` has taken its call. */
 void api_answer_accepted(struct api_answer *answer, uint32_t index, const struct call_accepted *accepted);
+
+/* Choice `index` has ended. */
+void api_answer_done(struct api_answer *answer, uint32_t index, const struct record_done *done);
 
 /* The whole body, once all choices are done. Out of memory shows as out->failed. */
 void api_answer_write(const struct api_answer *answer, struct api_json *out);

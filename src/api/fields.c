@@ -116,6 +116,16 @@ static int read_variables(const struct api_field *field, yyjson_val *value, stru
 	return 0;
 }
 
+static int read_encoding(const struct api_field *field, yyjson_val *value, struct api_request *request,
+			 struct api_error *error)
+{
+	request->base64 = yyjson_equals_str(value, "base64");
+	if (!request->base64 && !yyjson_equals_str(value, "float"))
+		return api_error_set(error, 400, "invalid_value", field->name, "'%s' must be \"float\" or \"base64\"",
+				     field->name);
+	return 0;
+}
+
 /* What does not change the answer is accepted and not looked at. */
 static int read_ignored(const struct api_field *field, yyjson_val *value, struct api_request *request,
 			struct api_error *error)
@@ -165,7 +175,9 @@ enum {
 	D = API_DETOKENIZE,
 	A = API_TEMPLATE,
 	CA = API_CHAT | API_TEMPLATE,
-	ALL = API_CHAT | API_COMPLETION | API_TOKENIZE | API_DETOKENIZE | API_TEMPLATE,
+	E = API_EMBEDDING,
+	CPE = CP | E,
+	ALL = CPE | T | D | A,
 };
 #define NO_UPPER 0x1p31 - 1 /* where the bound is the request's size or the context */
 
@@ -174,6 +186,9 @@ static const struct api_field table[] = {
 	{"model",                 ALL, 0,  read_text, 1, 127, AT(model), NULL},
 	{"messages",              CA,  CA, api_read_messages, 1, NO_UPPER, 0, NULL},
 	{"prompt",                P,   P,  api_read_prompt, 1, API_PROMPTS_MAX, 0, NULL},
+	{"input",                 E,   E,  api_read_input, 1, API_INPUTS_MAX, 0, NULL},
+	{"encoding_format",       E,   0,  read_encoding, 0, 1, 0, NULL},
+	{"dimensions",            E,   0,  read_u32, 1, NO_UPPER, AT(dimensions), NULL},
 	{"content",               T,   T,  api_read_content, 0, NO_UPPER, 0, NULL},
 	{"tokens",                D,   D,  api_read_tokens, 0, NO_UPPER, 0, NULL},
 	{"add_special",           T,   0,  read_bool, 0, 1, AT(add_special), NULL},
@@ -221,7 +236,7 @@ static const struct api_field table[] = {
 	{"return_token_ids",      CP,  0,  read_bool, 0, 1, AT(return_token_ids), NULL},
 
 	/* These change nothing of the answer. */
-	{"user",                   CP, 0, read_ignored, 0, 0, 0, NULL},
+	{"user",                   CPE, 0, read_ignored, 0, 0, 0, NULL},
 	{"metadata",               CP, 0, read_ignored, 0, 0, 0, NULL},
 	{"store",                  CP, 0, read_ignored, 0, 0, 0, NULL},
 	{"service_tier",           CP, 0, read_ignored, 0, 0, 0, NULL},

@@ -27,7 +27,7 @@ int api_fields_read(struct api_request *request, yyjson_val *root, struct api_er
 const struct api_field *api_fields(size_t *n);
 
 /* Readers of structured fields (api_prompt.c, api_messages.c). */
-api_field_reader api_read_prompt, api_read_content, api_read_tokens, api_read_forced_ids, api_read_stop;
+api_field_reader api_read_prompt, api_read_input, api_read_content, api_read_tokens, api_read_forced_ids, api_read_stop;
 api_field_reader api_read_messages;
 /* api/demand.c */
 api_field_reader api_read_response_format, api_read_grammar, api_read_schema, api_read_regex, api_read_choice;

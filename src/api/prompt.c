@@ -1,4 +1,5 @@
-/* The fields that hold texts and token ids: prompt, content, tokens, forced_token_ids, stop. */
+/* The fields that hold texts and token ids: prompt, input, content, tokens, forced_token_ids, stop. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,18 +12,22 @@ static int wrong(const struct api_field *field, const char *wanted, struct api_e
 	return api_error_set(error, 400, "invalid_type", field->name, "'%s' must be %s", field->name, wanted);
 }
 
-static int read_ids(const struct api_field *field, yyjson_val *value, struct api_ids *out, struct api_error *error)
+/* `place`: of the list, for errors. */
+static int read_ids(struct api_place place, yyjson_val *value, struct api_ids *out, struct api_error *error)
 {
 	if (!yyjson_is_arr(value))
-		return wrong(field, "a list of token ids", error);
+		return api_error_type(error, place, "a list of token ids");
 	yyjson_arr_iter items = yyjson_arr_iter_with(value);
-	for (yyjson_val *item; (item = yyjson_arr_iter_next(&items));) {
+	size_t i = 0;
+	for (yyjson_val *item; (item = yyjson_arr_iter_next(&items)); i++) {
+		struct api_place at = place;
+		if (yyjson_is_uint(item) && yyjson_get_uint(item) <= TOKEN_ID_MAX)
+			continue;
+		snprintf(at.text + strlen(at.text), sizeof at.text - strlen(at.text), "[%zu]", i);
 		if (!yyjson_is_num(item))
-			return wrong(field, "a list of token ids", error);
-		if (!yyjson_is_uint(item) || yyjson_get_uint(item) > TOKEN_ID_MAX)
-			return api_error_set(error, 400, "out_of_range", field->name,
-					     "'%s' has a token id that is not an integer from 0 to %d", field->name,
-					     TOKEN_ID_MAX);
+			return api_error_type(error, at, "a token id");
+		return api_error_set(error, 400, "out_of_range", at.text,
+				     "'%s' is not a token id, an integer from 0 to %d", at.text, TOKEN_ID_MAX);
 	}
 	/* The length fits: a document of UINT32_MAX values would be larger than any body that is let in. */
 	*out = (struct api_ids){value, (uint32_t)yyjson_arr_size(value)};
@@ -44,19 +49,19 @@ static struct api_text text_of(yyjson_val *value)
 }
 
 /* One of several prompts: text, or a list of ids; all of the same kind as the first. */
-static int read_item(const struct api_field *field, yyjson_val *item, yyjson_val *first, struct api_prompt *out,
+static int read_item(struct api_place place, yyjson_val *item, yyjson_val *first, struct api_prompt *out,
 		     struct api_error *error)
 {
 	if (yyjson_get_type(item) != yyjson_get_type(first))
-		return wrong(field, "a list of one kind: texts, token ids, or lists of token ids", error);
+		return api_error_type(error, place, "of one kind with the first: a text, or a list of token ids");
 	if (yyjson_is_str(item)) {
 		out->text = text_of(item);
 		return 0;
 	}
 	if (yyjson_is_arr(item) && yyjson_arr_size(item) == 0)
-		return api_error_set(error, 400, "out_of_range", field->name, "'%s' has an empty list of token ids",
-				     field->name);
-	return read_ids(field, item, &out->ids, error);
+		return api_error_set(error, 400, "out_of_range", place.text, "'%s' is an empty list of token ids",
+				     place.text);
+	return read_ids(place, item, &out->ids, error);
 }
 
 int api_read_prompt(const struct api_field *field, yyjson_val *value, struct api_request *request,
@@ -73,7 +78,7 @@ int api_read_prompt(const struct api_field *field, yyjson_val *value, struct api
 	}
 	if ((double)n > field->max)
 		return api_error_set(error, 400, "out_of_range", field->name,
-				     "'%s' has %zu prompts; at most %.0f are allowed", field->name, n, field->max);
+				     "'%s' has %zu texts; at most %.0f are allowed", field->name, n, field->max);
 	if (new_prompts(request, n, error))
 		return -1;
 	if (yyjson_is_str(value)) {
@@ -81,11 +86,29 @@ int api_read_prompt(const struct api_field *field, yyjson_val *value, struct api
 		return 0;
 	}
 	if (!several)
-		return read_ids(field, value, &request->prompts[0].ids, error);
+		return read_ids(api_place("%s", field->name), value, &request->prompts[0].ids, error);
 	yyjson_arr_iter items = yyjson_arr_iter_with(value);
-	for (size_t i = 0; i < n; i++)
-		if (read_item(field, yyjson_arr_iter_next(&items), first, &request->prompts[i], error))
+	for (size_t i = 0; i < n; i++) {
+		struct api_place place = api_place("%s[%zu]", field->name, i);
+		if (read_item(place, yyjson_arr_iter_next(&items), first, &request->prompts[i], error))
 			return -1;
+	}
+	return 0;
+}
+
+/* What is to be embedded: as a prompt, but an empty text has no vector. */
+int api_read_input(const struct api_field *field, yyjson_val *value, struct api_request *request,
+		   struct api_error *error)
+{
+	if (api_read_prompt(field, value, request, error))
+		return -1;
+	for (uint32_t i = 0; i < request->n_prompts; i++) {
+		const struct api_prompt *prompt = &request->prompts[i];
+		struct api_place place = api_place(yyjson_is_arr(value) ? "%s[%u]" : "%s", field->name, i);
+		if (!prompt->ids.list && !prompt->text.n_bytes)
+			return api_error_set(error, 400, "out_of_range", place.text, "'%s' is an empty text",
+					     place.text);
+	}
 	return 0;
 }
 
@@ -105,13 +128,13 @@ int api_read_tokens(const struct api_field *field, yyjson_val *value, struct api
 {
 	if (new_prompts(request, 1, error))
 		return -1;
-	return read_ids(field, value, &request->prompts[0].ids, error);
+	return read_ids(api_place("%s", field->name), value, &request->prompts[0].ids, error);
 }
 
 int api_read_forced_ids(const struct api_field *field, yyjson_val *value, struct api_request *request,
 			struct api_error *error)
 {
-	return read_ids(field, value, &request->forced, error);
+	return read_ids(api_place("%s", field->name), value, &request->forced, error);
 }
 
 static int read_one_stop(const struct api_field *field, yyjson_val *value, struct api_request *request,

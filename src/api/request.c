@@ -121,6 +121,8 @@ static enum call_kind kind_of(const struct api_request *request, uint32_t prompt
 		return CALL_KIND_TOKENIZE;
 	case API_DETOKENIZE:
 		return CALL_KIND_DETOKENIZE;
+	case API_EMBEDDING:
+		return request->prompts[prompt].ids.list ? CALL_KIND_EMBED_IDS : CALL_KIND_EMBED;
 	case API_COMPLETION:
 		break;
 	}
@@ -143,8 +145,8 @@ static uint32_t flags_of(const struct api_request *request)
 	if (!request->add_generation_prompt)
 		flags |= CALL_FLAG_NO_GENERATION_PROMPT;
 	/* A completion's prompt is read as the model's own text: with BOS and EOS as the model has it, control tokens
-	 * by their spelling. */
-	if (request->add_special || request->endpoint == API_COMPLETION)
+	 * by their spelling. So is what is to be embedded, because some models want such a token at its end. */
+	if (request->add_special || request->endpoint & (API_COMPLETION | API_EMBEDDING))
 		flags |= CALL_FLAG_ADD_SPECIAL;
 	if (request->parse_special)
 		flags |= CALL_FLAG_PARSE_SPECIAL;
@@ -193,6 +195,7 @@ void api_request_call(const struct api_request *request, uint32_t index, struct 
 		.repeat_penalty = request->repeat_penalty,
 		.top_k = request->top_k,
 		.n_stops = request->n_stops,
+		.dimensions = request->dimensions,
 	};
 	/* Equal prompts in one list are different samples, unless a seed asks for what separate requests would give:
 	 * then each prompt's first choice is the one that a request for it alone gets. The factor is 2^64 / golden

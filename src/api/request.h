@@ -21,10 +21,12 @@ enum api_endpoint {
 	API_COMPLETION = 1u << 1, /* POST /v1/completions */
 	API_TOKENIZE = 1u << 2,
 	API_DETOKENIZE = 1u << 3,
-	API_TEMPLATE = 1u << 4, /* POST /apply-template */
+	API_TEMPLATE = 1u << 4,	 /* POST /apply-template */
+	API_EMBEDDING = 1u << 5, /* POST /v1/embeddings */
 };
 
-enum { API_PROMPTS_MAX = 128, API_CHOICES_MAX = 16 };
+/* Of embeddings' inputs the bounds are OpenAI's. */
+enum { API_PROMPTS_MAX = 128, API_CHOICES_MAX = 16, API_INPUTS_MAX = 2048, API_INPUT_TOKENS_MAX = 300000 };
 
 /* Views into the request's document. */
 struct api_text {
@@ -45,7 +47,7 @@ struct api_request {
 	yyjson_doc *document;  /* owned */
 	struct api_text model; /* NULL: not named */
 
-	struct api_prompt *prompts; /* [n_prompts] owned; what is to be tokenized or detokenized is the only one */
+	struct api_prompt *prompts; /* [n_prompts] owned; also texts to be tokenized, detokenized or embedded */
 	uint32_t n_prompts;
 	struct api_json messages;  /* JSON array for the worker; owned */
 	struct api_json variables; /* JSON object of further template variables, or empty; owned */
@@ -71,6 +73,8 @@ struct api_request {
 	struct api_json constraint_source; /* owned, all of these */
 	struct api_json biases;		   /* [n_biases] struct call_bias */
 	uint32_t n_biases;
+	uint32_t dimensions; /* of an embedding; 0: as many as the model has */
+	bool base64;	     /* that is how it is written */
 
 	/* As they were given; settled into the fields above once all fields are read. */
 	uint32_t completion_logprobs, top_logprobs, max_completion_tokens, best_of;

@@ -293,6 +293,11 @@ bool forward_drop(struct forward *f, enum phase phase, const struct kv_sequence 
 	return alive;
 }
 
+static void pick_pass(void *arg, unsigned thread)
+{
+	step_pick(arg, thread);
+}
+
 static void head_pass(void *arg, unsigned thread)
 {
 	struct forward *f = arg;
@@ -302,12 +307,24 @@ static void head_pass(void *arg, unsigned thread)
 	step_product(f, thread, &m->head, picked, f->head.logits);
 }
 
-const float *forward_logits(struct forward *f, const uint32_t *rows, uint32_t n)
+static void pick_rows(struct forward *f, const uint32_t *rows, uint32_t n)
 {
 	assert(f->pass && !f->pass->under_way && n > 0 && n <= LOGIT_ROWS_MAX);
 	lane_use(&f->head.lane, n);
 	f->head.rows = rows;
 	f->head.n = n;
+}
+
+const float *forward_states(struct forward *f, const uint32_t *rows, uint32_t n)
+{
+	pick_rows(f, rows, n);
+	team_run(f->setup.team, pick_pass, f);
+	return f->head.picked;
+}
+
+const float *forward_logits(struct forward *f, const uint32_t *rows, uint32_t n)
+{
+	pick_rows(f, rows, n);
 	team_run(f->setup.team, head_pass, f);
 	return f->head.logits;
 }

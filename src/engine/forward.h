@@ -68,6 +68,9 @@ bool forward_drop(struct forward *forward, enum phase phase, const struct kv_seq
  * [n][vocab] float32, valid until the next call of forward_*. */
 const float *forward_logits(struct forward *forward, const uint32_t *rows, uint32_t n);
 
+/* Hidden states of such rows behind the output norm. Returns view [n][dim] float32, valid likewise. */
+const float *forward_states(struct forward *forward, const uint32_t *rows, uint32_t n);
+
 /* Room for sampling, [threads][vocab], in the scratch; valid like the logits. */
 struct sampler_candidate *forward_candidates(struct forward *forward);
 

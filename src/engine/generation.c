@@ -45,6 +45,7 @@ void generation_free(struct generation *g)
 	sampler_fini(&g->sampler);
 	matcher_free(g->matcher);
 	adapter_put(g->adapter);
+	free(g->pooling);
 	free(g->biases);
 	free(g->prompt);
 	free(g->forced);

@@ -9,6 +9,7 @@
 #include "src/engine/adapter.h"
 #include "src/engine/grammar/constraint.h"
 #include "src/engine/kv.h"
+#include "src/engine/pooling.h"
 #include "src/engine/sampler.h"
 #include "src/engine/tokenizer.h"
 
@@ -56,6 +57,7 @@ struct generation {
 	struct sampler sampler;
 	struct sampler_bias *biases; /* owned, the sampler's; NULL: none */
 	struct matcher *matcher;     /* owned; NULL: any answer will do */
+	struct pooling *pooling;     /* owned; NULL: an answer of tokens is wanted, not the prompt's vector */
 	uint32_t *answer; /* [answer_capacity] owned: the tokens generated, [n_answer]; kept to be replayed */
 	uint32_t n_answer, answer_capacity;
 	uint32_t max_answer; /* max_tokens cut to what context and KV pool hold */

@@ -55,6 +55,11 @@ void scheduler_free(struct scheduler *s)
 	free(s);
 }
 
+static uint32_t minimum(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
 static uint32_t pool_tokens(const struct scheduler *s)
 {
 	uint64_t tokens = (uint64_t)s->setup.kv->n_pages * KV_PAGE_TOKENS;
@@ -64,6 +69,11 @@ static uint32_t pool_tokens(const struct scheduler *s)
 uint32_t scheduler_prompt_max(const struct scheduler *s)
 {
 	return pool_tokens(s) - 1;
+}
+
+uint32_t scheduler_state_dim(const struct scheduler *s)
+{
+	return s->setup.model->config.dim;
 }
 
 uint32_t scheduler_n_running(const struct scheduler *s)
@@ -93,7 +103,7 @@ void scheduler_add(struct scheduler *s, struct generation *g)
 {
 	assert(g->n_prompt >= 1 && g->n_prompt <= scheduler_prompt_max(s));
 	uint32_t room = pool_tokens(s) - g->n_prompt;
-	g->max_answer = g->params.max_tokens < room ? g->params.max_tokens : room;
+	g->max_answer = g->pooling ? 0 : minimum(g->params.max_tokens, room);
 	g->state = GENERATION_WAITING;
 	g->arrival = ++s->n_arrivals;
 	scheduler_enqueue(s, g);
@@ -208,11 +218,6 @@ void scheduler_cancel_all(struct scheduler *s)
 }
 
 /* --- passes ----------------------------------------------------------------------------------- */
-
-static uint32_t minimum(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
 
 /* Positions a call could store in the pages it has. */
 static uint32_t room_of(const struct generation *g)
@@ -350,12 +355,15 @@ static bool ask_span(struct scheduler *s, const struct scheduler_span *span)
 	s->totals.prompt_tokens += fresh;
 	s->totals.replayed_tokens += span->n - fresh;
 	g->n_prompt_done += fresh;
+	if (g->pooling)
+		scheduler_pool(s, span);
 	for (uint32_t index = first + 1; scheduler_scores_prompt(g) && index <= end && index < g->n_prompt; index++)
 		if (index >= g->n_reported)
 			scheduler_want_score(s, g, span->first_row + index - 1 - first, index);
 	if (end < g->n_prompt)
 		return false;
-	prefix_insert(s->prefix, adapter_digest_of(g->adapter), &g->kv, g->prompt, g->n_prompt);
+	if (!g->pooling)
+		prefix_insert(s->prefix, adapter_digest_of(g->adapter), &g->kv, g->prompt, g->n_prompt);
 	g->state = GENERATION_DECODE;
 	if (g->max_answer && !g->n_answer)
 		scheduler_want_next(s, g, span->first_row + span->n - 1);
@@ -403,7 +411,7 @@ static void end_prefill(struct scheduler *s)
 	scheduler_serve(s);
 	for (uint32_t i = 0; i < n_spans; i++)
 		if (ends[i]) /* it took no token, so nothing else has ended it */
-			scheduler_finish(s, spans[i].generation, GENERATION_LENGTH);
+			scheduler_end_prompt(s, spans[i].generation);
 }
 
 bool scheduler_prefill_advance(struct scheduler *s)

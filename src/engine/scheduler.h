@@ -11,6 +11,9 @@
  * Order. Calls have an order, that of their arrival, and it never changes: the waiting one that came first is let in
  * first (those whose client does not read are passed over), memory goes to the older before the younger.
  *
+ * Vectors. A call with a pooling ends with its prompt: its positions' states are summed as they are computed, and their
+ * pages go with it. The prefix cache has no part in it, since every position is needed.
+ *
  * Memory. A call is let in when its tokens so far and a page or so ahead fit beside what the running ones are about to
  * take, not when all it may ever need does; most answers end long before their limit. Pages are taken as they are
  * filled. When one is needed and none is left, idle pages of the prefix cache go first; then a running call loses all
@@ -48,6 +51,8 @@ struct scheduler_sink {
 	/* The generation is freed when this returns. `text`: the last of it. */
 	void (*done)(void *arg, struct generation *generation, const char *text, uint32_t n_text);
 	void (*failed)(void *arg, struct generation *generation, const char *reason);
+	/* The vector [n] of a call with a pooling, before `done`. NULL where there are no such calls. */
+	void (*pooled)(void *arg, struct generation *generation, const float *vector, uint32_t n);
 };
 
 struct scheduler_setup {
@@ -70,6 +75,9 @@ void scheduler_free(struct scheduler *scheduler); /* frees the calls it holds, w
 
 /* The longest prompt that can be taken: below the context and what the whole KV pool holds. */
 uint32_t scheduler_prompt_max(const struct scheduler *scheduler);
+
+/* Components of a position's state. */
+uint32_t scheduler_state_dim(const struct scheduler *scheduler);
 
 /* Queues a call; takes the generation (its prompt is not longer than scheduler_prompt_max). */
 void scheduler_add(struct scheduler *scheduler, struct generation *generation);

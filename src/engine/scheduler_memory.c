@@ -49,9 +49,11 @@ static uint64_t claimed(const struct scheduler *s)
 }
 
 /* Prompt tokens that need not be computed if the prefix cache has them. The last one's row is always needed, and so are
- * those whose log-probabilities are not reported yet (a row predicts the token after it). */
+ * those whose log-probabilities are not reported yet (a row predicts the token after it), and all of a vector. */
 static uint32_t reusable_tokens(const struct generation *g)
 {
+	if (g->pooling)
+		return 0;
 	if (!scheduler_scores_prompt(g))
 		return g->n_prompt - 1;
 	return g->n_reported ? g->n_reported - 1 : 0;

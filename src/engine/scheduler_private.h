@@ -68,6 +68,10 @@ bool scheduler_begin(struct scheduler *s, struct generation *g);
 /* Asks for the logits of a row of the last pass: for the answer's next token, or to score prompt token `index`. */
 void scheduler_want_next(struct scheduler *s, struct generation *g, uint32_t row);
 void scheduler_want_score(struct scheduler *s, struct generation *g, uint32_t row, uint32_t index);
+/* Takes the states of a pooling call's rows, which were computed last. */
+void scheduler_pool(struct scheduler *s, const struct scheduler_span *span);
+/* The call's prompt is done, and it takes no token. */
+void scheduler_end_prompt(struct scheduler *s, struct generation *g);
 /* Computes all logits asked for and reports, in the order they were asked for; calls may end by it. */
 void scheduler_serve(struct scheduler *s);
 

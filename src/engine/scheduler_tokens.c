@@ -91,10 +91,56 @@ bool scheduler_begin(struct scheduler *s, struct generation *g)
 			scheduler_fail(s, g, "out of memory");
 			return false;
 		}
-	if (g->max_answer || scored)
+	if (g->max_answer || scored || g->pooling)
 		return true;
 	scheduler_finish(s, g, GENERATION_LENGTH);
 	return false;
+}
+
+/* --- vectors ---------------------------------------------------------------------------------- */
+
+/* Rows whose states are asked for together, and their positions. */
+struct wanted {
+	uint32_t rows[LOGIT_ROWS_MAX], positions[LOGIT_ROWS_MAX];
+	uint32_t n;
+};
+
+static void pool_wanted(struct scheduler *s, struct pooling *pooling, struct wanted *wanted)
+{
+	if (!wanted->n)
+		return;
+	const float *states = forward_states(s->setup.forward, wanted->rows, wanted->n);
+	for (uint32_t i = 0; i < wanted->n; i++)
+		pooling_add(pooling, wanted->positions[i], states + (size_t)i * pooling->dim);
+	wanted->n = 0;
+}
+
+void scheduler_pool(struct scheduler *s, const struct scheduler_span *span)
+{
+	struct pooling *pooling = span->generation->pooling;
+	uint32_t first = span->generation->kv.n_tokens - span->n;
+	struct wanted wanted = {.n = 0};
+	for (uint32_t i = 0; i < span->n; i++) {
+		if (!pooling_wants(pooling, first + i))
+			continue;
+		wanted.rows[wanted.n] = span->first_row + i;
+		wanted.positions[wanted.n++] = first + i;
+		if (wanted.n == LOGIT_ROWS_MAX)
+			pool_wanted(s, pooling, &wanted);
+	}
+	pool_wanted(s, pooling, &wanted);
+}
+
+void scheduler_end_prompt(struct scheduler *s, struct generation *g)
+{
+	const float *vector = g->pooling ? pooling_finish(g->pooling) : NULL;
+	if (g->pooling && !vector) {
+		scheduler_fail(s, g, "the model's states of this text are not finite");
+		return;
+	}
+	if (vector)
+		s->setup.sink.pooled(s->setup.sink.arg, g, vector, g->pooling->n_vector);
+	scheduler_finish(s, g, vector ? GENERATION_STOP : GENERATION_LENGTH);
 }
 
 /* --- picks ------------------------------------------------------------------------------------ */

@@ -120,6 +120,10 @@ bool tokenizer_blank_prefix(const struct tokenizer *tokenizer);
  * Returns view, valid until detach; *n_bytes may be 0. An id out of range gives 0 bytes. */
 const char *tokenizer_piece(const struct tokenizer *tokenizer, uint32_t id, bool special, uint32_t *n_bytes);
 
+/* The text of ids [n_ids], control tokens spelled, without the blank that encoding puts before it; ill-formed UTF-8
+ * becomes U+FFFD. Returns owned (free), [*n_bytes] and not terminated; NULL: out of memory. */
+char *tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *ids, size_t n_ids, size_t *n_bytes);
+
 /* Streams text without ever splitting a UTF-8 sequence: bytes of an unfinished sequence are held back (3 at most).
  * Bytes that can't become valid UTF-8 come out as U+FFFD, one per maximal ill-formed part (Unicode 16, section 3.9,
  * table 3-8), so what comes out is always valid UTF-8. */

@@ -56,6 +56,12 @@ struct front_call *call_new(struct call_table *table);
 void call_free(struct call_table *table, struct front_call *call);
 struct front_call *call_find(const struct call_table *table, uint64_t id);
 
+/* Is it one for the scheduler, which says when it is accepted and started? */
+static inline bool call_computes(const struct front_call *call)
+{
+	return call->begin.kind <= CALL_KIND_COMPLETE_IDS || call->begin.kind >= CALL_KIND_EMBED;
+}
+
 /* Does this call make an answer of tokens (or else of CALL_RESULT)? */
 static inline bool call_generates(const struct front_call *call)
 {

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "src/api/stream.h"
@@ -98,6 +99,15 @@ void exchange_accepted(struct front_call *call, const struct call_accepted *acce
 {
 	struct exchange *exchange = call->exchange;
 	api_answer_accepted(&exchange->answer, call->index, accepted);
+	exchange->prompt_tokens += accepted->prompt_tokens;
+	if (exchange->answer.endpoint == API_EMBEDDING && exchange->prompt_tokens > API_INPUT_TOKENS_MAX) {
+		struct api_error error;
+		api_error_set(&error, 400, "out_of_range", "input",
+			      "'input' has more than %d tokens in all; send it in several requests",
+			      API_INPUT_TOKENS_MAX);
+		fail(exchange, &error);
+		return;
+	}
 	if (!exchange->answer.stream)
 		return;
 	api_stream_begin(&exchange->answer, call->index, events(exchange));
@@ -127,6 +137,8 @@ int exchange_result(struct front_call *call, const void *bytes, size_t n_bytes)
 	struct api_choice *choice = &call->exchange->answer.choices[call->index];
 	if (call->begin.kind == CALL_KIND_TOKENIZE)
 		return api_choice_ids(choice, bytes, n_bytes);
+	if (call->begin.kind >= CALL_KIND_EMBED && n_bytes % sizeof(float))
+		return -EPROTO;
 	api_choice_text(choice, bytes, n_bytes);
 	return 0;
 }
@@ -175,16 +187,30 @@ void exchange_done(struct front_call *call, const struct record_done *done)
 		fail(exchange, &error);
 		return;
 	}
-	api_choice_done(&exchange->answer.choices[call->index], done);
+	api_answer_done(&exchange->answer, call->index, done);
 	if (exchange->answer.stream)
 		finish_stream(exchange, call->index);
 	else
 		finish_whole(exchange);
 }
 
+/* A worker knows its call, and not which of several in a request that is. */
+static void name_prompt(const struct front_call *call, struct api_error *error)
+{
+	const struct api_answer *answer = &call->exchange->answer;
+	bool named = strcmp(error->param, "prompt") == 0 || strcmp(error->param, "input") == 0;
+	if (!named || answer->n_choices == answer->n_per_prompt)
+		return;
+	struct api_place place = api_place("%.16s[%u]", error->param, call->index / answer->n_per_prompt);
+	struct api_error told = *error;
+	api_error_set(error, told.status, told.code, place.text, "'%s': %.260s", place.text, told.message);
+}
+
 void exchange_failed(struct front_call *call, const struct api_error *error)
 {
-	fail(release(call), error);
+	struct api_error named = *error;
+	name_prompt(call, &named);
+	fail(release(call), &named);
 }
 
 /* --- the start -------------------------------------------------------------------------------- */
@@ -230,7 +256,10 @@ static int admit(struct front *front, const struct fleet_model *model, const str
 	uint32_t n = api_request_n_calls(request), n_choices = request->n_choices;
 	uint32_t max = front->order.max_queue;
 	if (n > max)
-		return api_error_set(error, 400, "out_of_range", n_choices > 1 ? "n" : "prompt",
+		return api_error_set(error, 400, "out_of_range",
+				     request->endpoint == API_EMBEDDING ? "input"
+				     : n_choices > 1			? "n"
+									: "prompt",
 				     "%u answers (%u for each prompt) in one request; max_queue allows %u", n,
 				     n_choices, max);
 	if (!ready)

@@ -23,6 +23,7 @@ struct exchange {
 	struct api_answer answer;
 	struct front_call **calls; /* [answer.n_choices] NULL once ended; owned list */
 	uint32_t n_open;
+	uint64_t prompt_tokens; /* of the calls accepted so far */
 	uint64_t started_ns;
 	bool head_sent; /* of a stream: from here on an error can only be an event */
 	bool first_token_seen;

@@ -9,14 +9,21 @@
 #include "src/front/metrics_text.h"
 
 /* Every status the front sends, so that a label can't grow without bound; 0 stands for any other. */
-static const int codes[METRICS_CODES] = {200, 400, 404, 405, 408, 413, 414, 417, 429, 431, 500, 501, 502, 503, 505, 0};
+static const int codes[METRICS_CODES] = {200, 400, 401, 404, 405, 408, 413, 414, 417,
+					 429, 431, 500, 501, 502, 503, 505, 0};
 
 static const char *const path_of[N_ROUTES] = {
-	[ROUTE_CHAT] = "/v1/chat/completions", [ROUTE_COMPLETIONS] = "/v1/completions",
-	[ROUTE_TOKENIZE] = "/tokenize",	       [ROUTE_DETOKENIZE] = "/detokenize",
-	[ROUTE_TEMPLATE] = "/apply-template",  [ROUTE_MODELS] = "/v1/models",
-	[ROUTE_MODEL] = "/v1/models/{model}",  [ROUTE_HEALTH] = "/health",
-	[ROUTE_METRICS] = "/metrics",	       [ROUTE_OTHER] = "other",
+	[ROUTE_CHAT] = "/v1/chat/completions",
+	[ROUTE_COMPLETIONS] = "/v1/completions",
+	[ROUTE_EMBEDDINGS] = "/v1/embeddings",
+	[ROUTE_TOKENIZE] = "/tokenize",
+	[ROUTE_DETOKENIZE] = "/detokenize",
+	[ROUTE_TEMPLATE] = "/apply-template",
+	[ROUTE_MODELS] = "/v1/models",
+	[ROUTE_MODEL] = "/v1/models/{model}",
+	[ROUTE_HEALTH] = "/health",
+	[ROUTE_METRICS] = "/metrics",
+	[ROUTE_OTHER] = "other",
 };
 
 void metrics_request(struct front *front, enum front_route route, int status)

@@ -45,11 +45,11 @@ static void unlink_call(struct front_worker *worker, struct front_call *call)
 	worker->n_calls--;
 }
 
-/* Counts its end, of a call for tokens. */
+/* Counts its end, of a call that was computed. */
 static void count_end(struct front_worker *worker, struct front_call *call, enum metrics_end end,
 		      uint32_t generated_tokens)
 {
-	if (call_generates(call))
+	if (call_computes(call))
 		metrics_call_ended(&worker->model->metrics, &call->times, end, call->prompt_tokens, generated_tokens);
 }
 
@@ -214,7 +214,7 @@ static int read_token(struct front_worker *worker, struct front_call *call, cons
 static int read_accepted(struct front_call *call, const void *payload, size_t n_bytes)
 {
 	struct call_accepted accepted;
-	int rc = call_generates(call) && !call->accepted ? record_read_accepted(payload, n_bytes, &accepted) : -EPROTO;
+	int rc = call_computes(call) && !call->accepted ? record_read_accepted(payload, n_bytes, &accepted) : -EPROTO;
 	call->accepted = true;
 	if (!rc)
 		call->prompt_tokens = accepted.prompt_tokens;

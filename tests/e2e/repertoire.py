@@ -1,6 +1,6 @@
 """Requests whose answers must not depend on anything but themselves, and what an answer is when two are compared.
 
-The repertoire has every way to ask: both endpoints, streamed and whole, greedy and sampled, penalties, log-probabilities,
+The repertoire has every way to ask: all endpoints that compute, streamed and whole, greedy and sampled, penalties, log-probabilities,
 echo, stop strings, forced tokens, several prompts, and prompts of one to 1,500 tokens around the sizes of KV pages and
 prefill chunks. None leaves its seed to the daemon."""
 
@@ -9,7 +9,7 @@ import random
 import re
 from dataclasses import dataclass
 
-COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+COMPLETIONS, CHAT, EMBEDDINGS = "/v1/completions", "/v1/chat/completions", "/v1/embeddings"
 FIRST_TEXT_ID, N_VOCABULARY = 20, 49152  # SmolLM2's; the ids before are control tokens
 
 WORDS = (
@@ -49,6 +49,10 @@ def chat(name, messages, max_tokens, **more):
     return Request(name, CHAT, {"messages": messages, "max_tokens": max_tokens, "temperature": 0, **more})
 
 
+def embedding(name, inputs, **more):
+    return Request(name, EMBEDDINGS, {"input": inputs, **more})
+
+
 FRANCE = "The capital of France is"
 DIALOGUE = [
     {"role": "system", "content": "You answer in few words. " + prose(60, 1)},
@@ -83,6 +87,8 @@ REPERTOIRE = [
     chat("chat, streamed with usage", "What is a river?", 24, stream=True, stream_options={"include_usage": True}),
     chat("chat, sampled, log-probabilities", "Tell me a story.", 16, **SAMPLED, logprobs=True, top_logprobs=4),
     chat("a dialogue", DIALOGUE, 24),
+    embedding("a short text", FRANCE),
+    embedding("vectors of several lengths", [ids(n, n) for n in (1, 32, 33, 257, 400)], encoding_format="base64"),
 ]
 # A few of each kind, without the long prompts: for where every request costs much.
 SHORT_REPERTOIRE = [request for request in REPERTOIRE if len(request.json) < 900][:12]
@@ -112,7 +118,8 @@ def bytes_of(request, answer):
     assert answer.status == 200, f"{request.name}: status {answer.status}: {answer.body[:500]!r}"
     if request.body.get("stream"):
         assert answer.body.endswith(b"data: [DONE]\n\n"), f"{request.name}: cut off: {answer.body[-200:]!r}"
-    return answer.headers["Content-Type"].encode() + b"\n" + normalised(answer.body)
+    body = answer.body if request.target == EMBEDDINGS else normalised(answer.body)
+    return answer.headers["Content-Type"].encode() + b"\n" + body
 
 
 def ask(http, request, timeout=300):

@@ -46,7 +46,7 @@ static void add_top(struct record_token *t, uint32_t id, const char *piece, floa
 static void done(uint32_t choice, enum finish_reason finish, const char *text)
 {
 	struct record_done record = {finish, 3, 2, text, (uint32_t)strlen(text)};
-	api_choice_done(&answer.choices[choice], &record);
+	api_answer_done(&answer, choice, &record);
 }
 
 /* What was written, without the id that differs each time. */
@@ -411,6 +411,37 @@ START_TEST(small_answers)
 }
 END_TEST
 
+START_TEST(vectors_are_numbers_or_base64)
+{
+	static const struct {
+		const char *format, *first, *second;
+	} cases[] = {
+		{"float", "[1,-0.5,0.1]", "[0.25]"},
+		{"base64", "\"AACAPwAAAL/NzMw9\"", "\"AACAPg==\""},
+	};
+	const float first[] = {1, -0.5f, 0.1f}, second[] = {0.25f};
+	for (int i = 0; i < 2; i++) {
+		char body[128], expected[512];
+		snprintf(body, sizeof body, "{\"input\":[\"a\",\"b\"],\"encoding_format\":\"%s\"}", cases[i].format);
+		begin(API_EMBEDDING, body);
+		api_choice_text(&answer.choices[1], second, sizeof second);
+		api_choice_text(&answer.choices[0], first, 8); /* as it comes: in parts, and out of order */
+		done(1, FINISH_STOP, "");
+		api_choice_text(&answer.choices[0], first + 2, 4);
+		done(0, FINISH_STOP, "");
+		api_answer_write(&answer, &out);
+		snprintf(expected, sizeof expected,
+			 "{\"object\":\"list\",\"data\":["
+			 "{\"object\":\"embedding\",\"index\":0,\"embedding\":%s},"
+			 "{\"object\":\"embedding\",\"index\":1,\"embedding\":%s}],\"model\":\"small\","
+			 "\"usage\":{\"prompt_tokens\":6,\"total_tokens\":6}}",
+			 cases[i].first, cases[i].second);
+		expect(expected);
+		end();
+	}
+}
+END_TEST
+
 START_TEST(errors_are_openais)
 {
 	struct api_error error = {0};
@@ -518,6 +549,7 @@ int main(void)
 	tcase_add_test(tests, a_chat_as_events);
 	tcase_add_test(tests, a_completion_as_events_sends_each_row_once);
 	tcase_add_test(tests, small_answers);
+	tcase_add_test(tests, vectors_are_numbers_or_base64);
 	tcase_add_test(tests, errors_are_openais);
 	tcase_add_test(tests, token_records_with_wrong_lengths_are_refused);
 	tcase_add_test(tests, other_records_with_wrong_values_are_refused);

@@ -22,6 +22,8 @@ static const char *base_of(enum api_endpoint endpoint)
 		return "{\"content\":\"hi\"";
 	case API_DETOKENIZE:
 		return "{\"tokens\":[1]";
+	case API_EMBEDDING:
+		return "{\"input\":\"hi\"";
 	}
 	return NULL;
 }
@@ -91,6 +93,8 @@ static const struct verdict {
 	{API_CHAT, "echo", "------------++"},
 	{API_CHAT, "temprature", "--------------"}, /* not a field at all: not even null */
 	{API_TOKENIZE, "temperature", "--------------"},
+	{API_EMBEDDING, "dimensions", "--++---------+"},
+	{API_EMBEDDING, "encoding_format", "-------------+"},
 };
 
 START_TEST(every_field_takes_what_it_should_and_nothing_else)
@@ -118,7 +122,7 @@ END_TEST
 /* A field in the table that no row above or below tries is a hole in these tests. */
 START_TEST(no_supported_field_is_untested)
 {
-	static const char *const elsewhere[] = {"messages", "prompt", "content", "tokens"};
+	static const char *const elsewhere[] = {"messages", "prompt", "content", "tokens", "input"};
 	size_t n;
 	const struct api_field *field = api_fields(&n);
 	for (size_t i = 0; i < n; i++) {
@@ -187,26 +191,33 @@ static const struct body_case {
 	{API_COMPLETION, "{\"prompt\":null}", "prompt"},
 	{API_COMPLETION, "{\"prompt\":\"\"}", NULL},
 	{API_COMPLETION, "{\"prompt\":[]}", "prompt"},
-	{API_COMPLETION, "{\"prompt\":[[]]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[[]]}", "prompt[0]"},
 	{API_COMPLETION, "{\"prompt\":{}}", "prompt"},
 	{API_COMPLETION, "{\"prompt\":5}", "prompt"},
 	{API_COMPLETION, "{\"prompt\":true}", "prompt"},
 	{API_COMPLETION, "{\"prompt\":[null]}", "prompt"},
 	{API_COMPLETION, "{\"prompt\":[\"a\",\"b\"]}", NULL},
-	{API_COMPLETION, "{\"prompt\":[\"a\",1]}", "prompt"},
-	{API_COMPLETION, "{\"prompt\":[1,\"a\"]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[\"a\",1]}", "prompt[1]"},
+	{API_COMPLETION, "{\"prompt\":[1,\"a\"]}", "prompt[1]"},
 	{API_COMPLETION, "{\"prompt\":[1,2,2147483647]}", NULL},
-	{API_COMPLETION, "{\"prompt\":[1,2147483648]}", "prompt"},
-	{API_COMPLETION, "{\"prompt\":[-1]}", "prompt"},
-	{API_COMPLETION, "{\"prompt\":[1.5]}", "prompt"},
-	{API_COMPLETION, "{\"prompt\":[1e308]}", "prompt"},
-	{API_COMPLETION, "{\"prompt\":[9223372036854775808]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[1,2147483648]}", "prompt[1]"},
+	{API_COMPLETION, "{\"prompt\":[-1]}", "prompt[0]"},
+	{API_COMPLETION, "{\"prompt\":[1.5]}", "prompt[0]"},
+	{API_COMPLETION, "{\"prompt\":[1e308]}", "prompt[0]"},
+	{API_COMPLETION, "{\"prompt\":[9223372036854775808]}", "prompt[0]"},
 	{API_COMPLETION, "{\"prompt\":[[1],[2,3]]}", NULL},
-	{API_COMPLETION, "{\"prompt\":[[1],[]]}", "prompt"},
-	{API_COMPLETION, "{\"prompt\":[[1],2]}", "prompt"},
-	{API_COMPLETION, "{\"prompt\":[[1],[[2]]]}", "prompt"},
+	{API_COMPLETION, "{\"prompt\":[[1],[]]}", "prompt[1]"},
+	{API_COMPLETION, "{\"prompt\":[[1],2]}", "prompt[1]"},
+	{API_COMPLETION, "{\"prompt\":[[1],[[2]]]}", "prompt[1][0]"},
 	{API_DETOKENIZE, "{\"tokens\":[]}", NULL},
-	{API_DETOKENIZE, "{\"tokens\":[1,null]}", "tokens"},
+	{API_EMBEDDING, "{}", "input"},
+	{API_EMBEDDING, "{\"input\":\"\"}", "input"},
+	{API_EMBEDDING, "{\"input\":\"a\",\"encoding_format\":\"float\"}", NULL},
+	{API_EMBEDDING, "{\"input\":\"a\",\"encoding_format\":\"hex\"}", "encoding_format"},
+	{API_EMBEDDING, "{\"input\":[\"a\",\"b\",\"\"]}", "input[2]"},
+	{API_EMBEDDING, "{\"input\":[[1,2],[3,-4]]}", "input[1][1]"},
+	{API_EMBEDDING, "{\"input\":\"a\",\"temperature\":1}", "temperature"},
+	{API_DETOKENIZE, "{\"tokens\":[1,null]}", "tokens[1]"},
 	{API_DETOKENIZE, "{\"tokens\":\"x\"}", "tokens"},
 	{API_DETOKENIZE, "{}", "tokens"},
 	{API_TOKENIZE, "{\"content\":[]}", "content"},
@@ -368,7 +379,7 @@ static const struct body_case {
 	{API_COMPLETION, "{\"prompt\":\"x\",\"logprobs\":21}", "logprobs"},
 	{API_COMPLETION, "{\"prompt\":\"x\",\"seed\":-9223372036854775808}", NULL},
 	{API_COMPLETION, "{\"prompt\":\"x\",\"seed\":18446744073709551616}", "seed"},
-	{API_COMPLETION, "{\"prompt\":\"x\",\"forced_token_ids\":[-1]}", "forced_token_ids"},
+	{API_COMPLETION, "{\"prompt\":\"x\",\"forced_token_ids\":[-1]}", "forced_token_ids[0]"},
 	/* rules between fields */
 	{API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"logprobs\":true,\"top_logprobs\":20}",
 	 NULL},

@@ -140,7 +140,7 @@ static void run(struct rig *r, struct heard heard[], uint64_t n_calls, int liste
 START_TEST(every_kind_of_call_is_answered)
 {
 	struct rig r;
-	static struct heard heard[8];
+	static struct heard heard[11];
 	memset(heard, 0, sizeof heard);
 	uint32_t ids[] = {'h', 'i', 0xe4}, bad[] = {'h', TINY_VOCAB};
 	struct call_begin b;
@@ -156,9 +156,22 @@ START_TEST(every_kind_of_call_is_answered)
 	static char longest[600];
 	memset(longest, 'x', sizeof longest);
 	send_call(&r, 7, &b, longest, sizeof longest);
-	run(&r, heard, 8, 1);
+	uint32_t dim = tiny->model.config.dim;
+	b = begin_of(CALL_KIND_EMBED, 2), send_call(&r, 8, &b, "hi", 2);
+	b = begin_of(CALL_KIND_EMBED_IDS, 8), b.dimensions = 3, send_call(&r, 9, &b, (char *)ids, 8);
+	b = begin_of(CALL_KIND_EMBED, 2), b.dimensions = dim + 1, send_call(&r, 10, &b, "hi", 2);
+	run(&r, heard, 11, 1);
 	ck_assert_uint_eq(heard[0].finish, FINISH_LENGTH);
 	ck_assert_uint_eq(heard[0].n_tokens, 20);
+	ck_assert_uint_eq(heard[8].n_text, dim * 4);
+	ck_assert(heard[8].started && heard[8].finish == FINISH_STOP && heard[8].n_prompt == 2);
+	float whole[3], part[3]; /* the same text, and of its vector the beginning */
+	ck_assert_uint_eq(heard[9].n_text, sizeof part);
+	memcpy(whole, heard[8].text, sizeof whole);
+	memcpy(part, heard[9].text, sizeof part);
+	ck_assert_float_eq_tol(part[0] * whole[1], part[1] * whole[0], 1e-6f);
+	ck_assert_float_eq_tol(part[0] * part[0] + part[1] * part[1] + part[2] * part[2], 1, 1e-6f);
+	ck_assert_uint_eq(heard[10].status, 400);
 	ck_assert_uint_eq(heard[1].n_prompt, 3);
 	ck_assert_uint_eq(heard[2].n_text, 8);
 	ck_assert_int_eq(memcmp(heard[2].text, "a\0\0\0b\0\0\0", 8), 0);
@@ -250,9 +263,9 @@ START_TEST(nonsense_is_a_protocol_error_and_never_worse)
 			unsigned char junk[200];
 			for (size_t j = 0; j < sizeof junk; j++)
 				junk[j] = (unsigned char)rand();
-			struct call_begin b = begin_of((uint32_t)(rand() % 8), (size_t)(rand() % 100));
+			struct call_begin b = begin_of((uint32_t)(rand() % 10), (size_t)(rand() % 100));
 			if (rand() % 3 == 0)
-				memcpy((char *)&b + rand() % 70, junk, 8);
+				memcpy((char *)&b + rand() % (int)(sizeof b - 7), junk, 8);
 			uint32_t type = (uint32_t)(rand() % 6),
 				 n = (uint32_t)(rand() % 3 ? sizeof b : (size_t)rand() % 200);
 			const void *payload = rand() % 4 ? (const void *)&b : junk;
