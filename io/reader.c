@@ -4,11 +4,12 @@
  *                          ............###|########|====                  ....|.........|
  *                          copy of a tail  \__ one view across the seam
  *
- * The file is cut into chunks of 2 MiB; chunk i goes to slot i mod 12. Every free slot has its chunk asked for, so up
- * to twelve reads are in flight while the caller works on what has come. A view that lies in consecutive slots is
- * handed out in place. Only one that crosses from the last slot to the first needs a copy: its beginning is copied to
- * just before slot 0, into the lead, which is as long as the longest view. That is one copy of less than a view in 24
- * MiB of file, and it needs neither a second mapping of the same pages nor a buffer of the caller's.
+ * The file is cut into chunks of 2 MiB, from where reading begins; chunk i goes to slot i mod 12. Every free slot has
+ * its chunk asked for, so up to twelve reads are in flight while the caller works on what has come. A view that lies in
+ * consecutive slots is handed out in place. Only one that crosses from the last slot to the first needs a copy: its
+ * beginning is copied to just before slot 0, into the lead, which is as long as the longest view. That is one copy of
+ * less than a view in 24 MiB of file, and it needs neither a second mapping of the same pages nor a buffer of the
+ * caller's.
  *
  * A slot is free again when the caller comes for something behind its chunk: until then a view may point into it.
  *
@@ -37,7 +38,7 @@ enum {
 	N_SLOTS = 12,
 	VIEW_MAX_BYTES = 16 << 20,
 	LEAD_BYTES = VIEW_MAX_BYTES,
-	BLOCK_BYTES = 4096, /* satisfies every device's rule for O_DIRECT */
+	BLOCK_BYTES = READER_BLOCK_BYTES,
 };
 static_assert((N_SLOTS - 1) * CHUNK_BYTES >= VIEW_MAX_BYTES + CHUNK_BYTES,
 	      "the longest view, wherever it begins, fits");
@@ -60,6 +61,7 @@ struct reader {
 	struct io_uring ring;
 	unsigned char *lead; /* [LEAD_BYTES][N_SLOTS * CHUNK_BYTES], owned */
 	struct slot slots[N_SLOTS];
+	uint64_t start; /* in the file; everything below counts from there */
 	uint64_t size_bytes;
 	uint64_t offset; /* of the next byte the caller gets */
 	uint64_t n_chunks;
@@ -86,6 +88,12 @@ static size_t chunk_bytes(const struct reader *reader, uint64_t chunk)
 	return left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
 }
 
+/* Where the rest of a slot is in the file. */
+static uint64_t file_offset(const struct reader *reader, const struct slot *slot)
+{
+	return reader->start + slot->chunk * CHUNK_BYTES + slot->got_bytes;
+}
+
 /* --- asking ----------------------------------------------------------------------------------- */
 
 /* Books that the rest of a slot is asked for, and says how much that is: O_DIRECT takes whole blocks only. */
@@ -104,7 +112,7 @@ static void prepare(struct reader *reader, struct slot *slot)
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&reader->ring);
 	assert(sqe);
 	io_uring_prep_read(sqe, reader->fd, slot_bytes(reader, slot->chunk) + slot->got_bytes,
-			   (unsigned)begin_read(reader, slot), slot->chunk * CHUNK_BYTES + slot->got_bytes);
+			   (unsigned)begin_read(reader, slot), file_offset(reader, slot));
 	io_uring_sqe_set_data(sqe, slot);
 	reader->in_flight++;
 }
@@ -164,7 +172,7 @@ static int collect(struct reader *reader)
 /* Advice only: where it isn't taken, nothing but memory of the cache is lost. */
 static void drop_cache(const struct reader *reader, uint64_t offset, uint64_t n_bytes)
 {
-	(void)posix_fadvise(reader->fd, (off_t)offset, (off_t)n_bytes, POSIX_FADV_DONTNEED);
+	(void)posix_fadvise(reader->fd, (off_t)(reader->start + offset), (off_t)n_bytes, POSIX_FADV_DONTNEED);
 }
 
 /* Frees the slots behind the caller. A chunk that was skipped while it was in flight waits for its completion. */
@@ -207,17 +215,17 @@ static void read_now(struct reader *reader, uint64_t chunk)
 	do {
 		size_t n_bytes = begin_read(reader, slot);
 		n = pread(reader->fd, slot_bytes(reader, chunk) + slot->got_bytes, n_bytes,
-			  (off_t)(chunk * CHUNK_BYTES + slot->got_bytes));
+			  (off_t)file_offset(reader, slot));
 	} while (settle(reader, slot, n < 0 ? -errno : n));
 }
 
 static int fail(const struct reader *reader, const struct slot *slot, struct err *err)
 {
-	uint64_t at = slot->chunk * CHUNK_BYTES + slot->got_bytes;
+	uint64_t at = file_offset(reader, slot);
 	if (slot->error)
 		return err_set(err, -EIO, "offset %" PRIu64 ": reading: %s", at, strerror(-slot->error));
 	return err_set(err, -EIO, "offset %" PRIu64 ": the file ends here, it had %" PRIu64 " bytes when it was opened",
-		       at, reader->size_bytes);
+		       at, reader_size(reader));
 }
 
 /* Makes sure that a chunk is there. */
@@ -244,12 +252,12 @@ static int await(struct reader *reader, uint64_t chunk, struct err *err)
 
 uint64_t reader_offset(const struct reader *reader)
 {
-	return reader->offset;
+	return reader->start + reader->offset;
 }
 
 uint64_t reader_size(const struct reader *reader)
 {
-	return reader->size_bytes;
+	return reader->start + reader->size_bytes;
 }
 
 uint64_t reader_bytes_read(const struct reader *reader)
@@ -262,7 +270,7 @@ static int check_room(const struct reader *reader, uint64_t n_bytes, struct err 
 	if (n_bytes <= reader->size_bytes - reader->offset)
 		return 0;
 	return err_set(err, -EINVAL, "offset %" PRIu64 ": %" PRIu64 " bytes wanted, the file has %" PRIu64,
-		       reader->offset, n_bytes, reader->size_bytes);
+		       reader_offset(reader), n_bytes, reader_size(reader));
 }
 
 int reader_take(struct reader *reader, size_t n_bytes, const void **out, struct err *err)
@@ -272,7 +280,7 @@ int reader_take(struct reader *reader, size_t n_bytes, const void **out, struct 
 		return rc;
 	if (n_bytes > VIEW_MAX_BYTES)
 		return err_set(err, -EINVAL, "offset %" PRIu64 ": %zu bytes wanted at once, at most %d are possible",
-			       reader->offset, n_bytes, VIEW_MAX_BYTES);
+			       reader_offset(reader), n_bytes, VIEW_MAX_BYTES);
 	release(reader);
 	if (reader->has_ring && (rc = ask_ahead(reader)))
 		return err_set(err, rc, "io_uring: %s", strerror(-rc));
@@ -326,16 +334,21 @@ static int open_ring(struct reader *reader, enum io_backend backend, struct err 
 	return 0;
 }
 
-int reader_open(int fd, uint64_t size_bytes, enum io_backend backend, struct reader **out, struct err *err)
+int reader_open(int fd, uint64_t offset, uint64_t size_bytes, enum io_backend backend, struct reader **out,
+		struct err *err)
 {
 	if (size_bytes > INT64_MAX - CHUNK_BYTES)
 		return err_set(err, -EINVAL, "a file of %" PRIu64 " bytes", size_bytes);
+	if (offset > size_bytes || offset % BLOCK_BYTES)
+		return err_set(err, -EINVAL, "offset %" PRIu64 ": reading of %" PRIu64 " bytes can't begin here",
+			       offset, size_bytes);
 	struct reader *reader = calloc(1, sizeof *reader);
 	if (!reader)
 		return err_set(err, -ENOMEM, "no memory for a reader");
 	reader->fd = fd;
-	reader->size_bytes = size_bytes;
-	reader->n_chunks = size_bytes / CHUNK_BYTES + (size_bytes % CHUNK_BYTES != 0);
+	reader->start = offset;
+	reader->size_bytes = size_bytes - offset;
+	reader->n_chunks = reader->size_bytes / CHUNK_BYTES + (reader->size_bytes % CHUNK_BYTES != 0);
 	int rc = check_descriptor(reader, err);
 	if (rc == 0)
 		rc = open_ring(reader, backend, err);

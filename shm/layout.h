@@ -13,13 +13,17 @@
 #include <stdint.h>
 
 #define SEGMENT_MAGIC 0x3147455344544857ull /* "WHTDSEG1" */
-enum { SEGMENT_LAYOUT_VERSION = 2, SEGMENT_HEADER_BYTES = 4096, SEGMENT_DIGEST_BYTES = 16 };
+enum { SEGMENT_LAYOUT_VERSION = 3, SEGMENT_HEADER_BYTES = 4096, SEGMENT_DIGEST_BYTES = 16, SEGMENT_FILES_MAX = 256 };
 
-/* The file the payload was made from, as stat(2) saw it when it was opened. */
+/* The files the payload was made from, in the order in which they make it up. */
 struct segment_source {
-	uint64_t device, inode, size_bytes;
-	int64_t mtime_ns, ctime_ns;
-	char path[1024]; /* absolute, terminated */
+	char path[1024];     /* of the first; absolute, terminated */
+	uint64_t size_bytes; /* of all */
+	uint32_t n_files;
+	uint32_t reserved; /* 0 */
+	/* One for each: a hash of its name and of what stat(2) said of it when it was opened (src/source.c). The rest
+	 * is 0. */
+	uint64_t files[SEGMENT_FILES_MAX];
 };
 
 struct segment_header {
@@ -38,6 +42,11 @@ struct segment_header {
 	char instance[64], model[128];
 	struct segment_source source;
 };
-static_assert(sizeof(struct segment_header) == 72 + 192 + 40 + 1024, "segment_header is part of the segment layout");
+static_assert(sizeof(struct segment_source) == 1024 + 16 + 8 * SEGMENT_FILES_MAX,
+	      "segment_source is part of the header");
+static_assert(sizeof(struct segment_header) == 72 + 192 + sizeof(struct segment_source),
+	      "segment_header is part of the segment layout");
+
+static_assert(sizeof(struct segment_header) <= SEGMENT_HEADER_BYTES, "the header page holds it");
 
 #endif

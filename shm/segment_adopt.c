@@ -69,10 +69,14 @@ static int check_source(const struct segment_source *was, const struct segment_s
 {
 	if (strcmp(was->path, now->path))
 		return err_set(err, -EINVAL, "its source was %.160s", was->path);
-	if (was->device != now->device || was->inode != now->inode)
-		return err_set(err, -EINVAL, "its source was another file of that name");
-	if (was->size_bytes != now->size_bytes || was->mtime_ns != now->mtime_ns || was->ctime_ns != now->ctime_ns)
-		return err_set(err, -EINVAL, "its source was changed since");
+	if (was->n_files != now->n_files)
+		return err_set(err, -EINVAL, "its source had %u files, now there are %u", was->n_files, now->n_files);
+	for (uint32_t i = 0; i < was->n_files; i++)
+		if (was->files[i] != now->files[i])
+			return err_set(err, -EINVAL, "file %u of %u of its source was changed or replaced since", i + 1,
+				       was->n_files);
+	if (was->size_bytes != now->size_bytes)
+		return err_set(err, -EINVAL, "its source had %llu bytes", (unsigned long long)was->size_bytes);
 	return 0;
 }
 

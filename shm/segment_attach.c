@@ -50,6 +50,9 @@ static int check_header(const struct segment_header *header, uint64_t object, st
 		return err_set(err, -EINVAL, "segment header: model is not terminated");
 	if (!memchr(header->source.path, '\0', sizeof header->source.path))
 		return err_set(err, -EINVAL, "segment header: source path is not terminated");
+	if (header->source.n_files > SEGMENT_FILES_MAX)
+		return err_set(err, -EINVAL, "segment header: a source of %u files, at most %d are possible",
+			       header->source.n_files, SEGMENT_FILES_MAX);
 	return 0;
 }
 

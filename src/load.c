@@ -1,11 +1,11 @@
 /* The order of a load, and why:
  *
- *   order checked -> header read and planned -> room taken on every node -> first copy filled from the file, in file
- * order, straight into its segment -> tokenizer's table, template, header -> other copies made from the first -> file
+ *   order checked -> headers read and planned -> room taken on every node -> first copy filled from the files, in their
+ * order, straight into its segment -> tokenizer's table, template, header -> other copies made from the first -> files
  * still the same -> image checked as a worker will -> published -> digests compared
  *
  * Room comes before reading, so that a node without enough of it is reported after milliseconds and not after
- * gigabytes. No byte of the file is read twice and no weight has a second home: what is read is packed where it stays.
+ * gigabytes. No byte of a file is read twice and no weight has a second home: what is read is packed where it stays.
  */
 #include "src/load.h"
 
@@ -17,30 +17,35 @@
 
 #include "src/engine/tokenizer.h"
 #include "src/load_copies.h"
-#include "src/load_file.h"
+#include "src/load_files.h"
+#include "src/load_gguf.h"
 #include "src/load_order.h"
 #include "src/load_pack.h"
 #include "src/model_gguf.h"
 
 struct load {
 	const struct message_load *order;
-	struct load_file file;
+	struct load_files files;
+	struct gguf gguf; /* views the files */
 	struct model_plan plan;
 	struct image_header header;
 	struct load_copies copies;
 };
 
-static int plan(struct load *load, int fd, struct err *err)
+static int plan(struct load *load, const struct load_input *inputs, struct err *err)
 {
+	const struct message_load *order = load->order;
 	uint64_t tokenizer_bytes = 0;
-	int rc = load_file_open(fd, load->order->path, load->order->io, &load->file, err);
+	int rc = load_files_open(inputs, order->n_files, order->path, order->io, &load->files, err);
 	if (rc == 0)
-		rc = model_gguf_plan(&load->file.gguf, &load->plan, err);
+		rc = load_gguf(&load->files, &load->gguf, err);
+	if (rc == 0)
+		rc = model_gguf_plan(&load->gguf, &load->plan, err);
 	if (rc == 0)
 		rc = tokenizer_table_bytes(&load->plan.tokenizer, &tokenizer_bytes, err);
 	if (rc == 0)
 		rc = image_plan(&load->plan.config, load->plan.tensors, load->plan.n_tensors, tokenizer_bytes,
-				load->plan.chat_template.n_bytes, &load->header, err);
+				load->plan.template_bytes, &load->header, err);
 	return rc;
 }
 
@@ -53,20 +58,20 @@ static int write_tables(const struct load *load, char *image, struct err *err)
 	if (rc)
 		return rc;
 	if (header->template_bytes)
-		memcpy(image + header->template_offset, load->plan.chat_template.bytes, header->template_bytes);
+		memcpy(image + header->template_offset, load->plan.chat_template, header->template_bytes);
 	memcpy(image + header->tensors_offset, load->plan.tensors, load->plan.n_tensors * sizeof *load->plan.tensors);
 	memcpy(image, header, sizeof *header);
 	return 0;
 }
 
-static int fill(struct load *load, int fd, const struct load_progress *progress, struct err *err)
+static int fill(struct load *load, const struct load_progress *progress, struct err *err)
 {
 	void *image = NULL;
 	int rc = load_copies_first(&load->copies, &image, err);
 	if (rc == 0)
-		rc = load_pack(&load->file, load->plan.tensors, load->plan.n_tensors, image, progress, err);
+		rc = load_pack(&load->files, &load->plan, image, progress, err);
 	if (rc == 0)
-		rc = load_file_unchanged(&load->file, fd, err);
+		rc = load_files_unchanged(&load->files, err);
 	if (rc == 0)
 		rc = write_tables(load, image, err);
 	if (rc == 0)
@@ -80,7 +85,7 @@ static int publish(struct load *load, struct loaded *out, struct err *err)
 	snprintf(what.architecture, sizeof what.architecture, "%s", load->plan.family->name);
 	int rc = load_copies_publish(&load->copies, &what, out, err);
 	if (rc == 0)
-		out->bytes_read = reader_bytes_read(load->file.reader);
+		out->bytes_read = load_files_bytes_read(&load->files);
 	return rc;
 }
 
@@ -91,27 +96,28 @@ static const char *tail(const char *path)
 	return n > 80 ? path + n - 80 : path;
 }
 
-int model_load(const struct message_load *order, int fd, const struct load_progress *progress, struct loaded *out,
-	       struct err *err)
+int model_load(const struct message_load *order, const struct load_input *inputs, const struct load_progress *progress,
+	       struct loaded *out, struct err *err)
 {
 	struct load load = {.order = order};
 	struct err what = {""};
 	int rc = load_order_check(order, err);
 	if (rc)
 		return rc;
-	rc = plan(&load, fd, &what);
+	rc = plan(&load, inputs, &what);
 	if (rc == 0)
-		rc = load_copies_begin(&load.copies, order, &load.file.source, IMAGE_VERSION, load.header.image_bytes,
+		rc = load_copies_begin(&load.copies, order, &load.files.source, IMAGE_VERSION, load.header.image_bytes,
 				       &what);
 	if (rc == 0)
-		rc = fill(&load, fd, progress, &what);
+		rc = fill(&load, progress, &what);
 	if (rc == 0)
 		rc = load_copies_spread(&load.copies, &what);
 	if (rc == 0)
 		rc = publish(&load, out, &what);
 	load_copies_end(&load.copies);
 	model_plan_fini(&load.plan);
-	load_file_close(&load.file);
+	gguf_fini(&load.gguf);
+	load_files_close(&load.files);
 	return rc ? err_set(err, rc, "%s: %s", tail(order->path), what.text) : 0;
 }
 

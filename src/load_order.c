@@ -12,6 +12,9 @@ int load_order_check(const struct message_load *order, struct err *err)
 	if (!memchr(order->path, '\0', sizeof order->path) || !memchr(order->instance, '\0', sizeof order->instance) ||
 	    !memchr(order->model, '\0', sizeof order->model))
 		return err_set(err, -EINVAL, "the order to load has a string without an end");
+	if (order->n_files < 1 || order->n_files > SEGMENT_FILES_MAX)
+		return err_set(err, -EINVAL, "the order to load names %u files, possible are 1 to %d", order->n_files,
+			       SEGMENT_FILES_MAX);
 	if (order->n_nodes < 1 || order->n_nodes > LOAD_NODES_MAX)
 		return err_set(err, -EINVAL, "the order to load names %u nodes, possible are 1 to %d", order->n_nodes,
 			       LOAD_NODES_MAX);

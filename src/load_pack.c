@@ -11,12 +11,12 @@
 /* A whole block row of the widest matrix there may be comes in one view. */
 static_assert(PACK_ROWS * FAMILY_MAX_COLS * sizeof(float) <= 16 << 20, "16 rows fit a view of the reader");
 
-static void report(const struct load_file *file, const struct load_progress *progress)
+static void report(const struct load_files *files, const struct load_progress *progress)
 {
-	progress->report(progress->context, file->offset, file->source.size_bytes);
+	progress->report(progress->context, load_files_offset(files), files->source.size_bytes);
 }
 
-static int pack_matrix(struct load_file *file, const struct gguf_tensor *source, const struct image_tensor *tensor,
+static int pack_matrix(struct load_files *files, const struct model_source *source, const struct image_tensor *tensor,
 		       char *image, const struct load_progress *progress, struct err *err)
 {
 	enum pack_kind kind = tensor->kind;
@@ -27,63 +27,72 @@ static int pack_matrix(struct load_file *file, const struct gguf_tensor *source,
 	for (uint32_t row = 0; row < tensor->rows; row += PACK_ROWS) {
 		uint32_t n = tensor->rows - row < PACK_ROWS ? tensor->rows - row : PACK_ROWS;
 		const void *rows;
-		int rc = load_file_take(file, offset, n * row_bytes, &rows, err);
+		int rc = load_files_take(files, source->file, offset, n * row_bytes, &rows, err);
 		if (rc)
 			return rc;
 		pack_block_row(kind, block_row, rows, n, tensor->cols);
 		block_row += block_row_bytes;
 		offset += n * row_bytes;
-		report(file, progress);
+		report(files, progress);
 	}
 	return 0;
 }
 
 /* Vectors (norm weights) become float32, exactly. */
-static int widen_vector(struct load_file *file, const struct gguf_tensor *source, const struct image_tensor *tensor,
+static int widen_vector(struct load_files *files, const struct model_source *source, const struct image_tensor *tensor,
 			char *image, struct err *err)
 {
 	const unsigned char *values;
 	float *out = (float *)(void *)(image + tensor->offset); /* 64-byte aligned by image_plan */
-	int rc = load_file_take(file, source->offset, source->bytes, (const void **)&values, err);
+	int rc = load_files_take(files, source->file, source->offset, source->bytes, (const void **)&values, err);
 	if (rc)
 		return rc;
-	if (source->type == GGUF_TENSOR_F32) {
+	if (source->kind == PACK_F32) {
 		memcpy(out, values, source->bytes);
 		return 0;
 	}
 	for (uint32_t i = 0; i < tensor->cols; i++) {
 		uint16_t half;
 		memcpy(&half, values + 2 * (size_t)i, sizeof half);
-		out[i] = source->type == GGUF_TENSOR_F16 ? f32_from_f16(half) : f32_from_bf16(half);
+		out[i] = source->kind == PACK_F16 ? f32_from_f16(half) : f32_from_bf16(half);
 	}
 	return 0;
 }
 
 /* What a tensor takes in the file, from the plan's side; the header's side was checked when it was parsed. */
-static uint64_t expected_bytes(const struct gguf_tensor *source, const struct image_tensor *tensor)
+static uint64_t expected_bytes(const struct model_source *source, const struct image_tensor *tensor)
 {
 	if (tensor->vector)
-		return tensor->cols * (uint64_t)(source->type == GGUF_TENSOR_F32 ? 4 : 2);
+		return tensor->cols * (uint64_t)(source->kind == PACK_F32 ? 4 : 2);
 	return tensor->rows * (uint64_t)pack_source_row_bytes(tensor->kind, tensor->cols);
 }
 
-int load_pack(struct load_file *file, const struct image_tensor *tensors, uint32_t n, void *image,
+static int check_size(const struct load_files *files, const struct model_source *source,
+		      const struct image_tensor *tensor, struct err *err)
+{
+	struct err what;
+	uint64_t expected = expected_bytes(source, tensor);
+	if (source->bytes == expected)
+		return 0;
+	err_set(&what, -EINVAL, "offset %" PRIu64 ": data: %" PRIu64 " bytes, expected %" PRIu64, source->offset,
+		source->bytes, expected);
+	return load_files_blame(files, source->file, -EINVAL, &what, err);
+}
+
+int load_pack(struct load_files *files, const struct model_plan *plan, void *image,
 	      const struct load_progress *progress, struct err *err)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		const struct gguf_tensor *source = &file->gguf.tensors[i];
-		char quoted[GGUF_QUOTE_BYTES];
-		if (source->bytes != expected_bytes(source, &tensors[i]))
-			return err_set(err, -EINVAL,
-				       "offset %" PRIu64 ": tensor '%s', data: %" PRIu64 " bytes, expected %" PRIu64,
-				       source->offset, gguf_quote(&source->name, quoted), source->bytes,
-				       expected_bytes(source, &tensors[i]));
-		int rc = tensors[i].vector ? widen_vector(file, source, &tensors[i], image, err)
-					   : pack_matrix(file, source, &tensors[i], image, progress, err);
+	for (uint32_t i = 0; i < plan->n_tensors; i++) {
+		const struct model_source *source = &plan->sources[i];
+		const struct image_tensor *tensor = &plan->tensors[i];
+		int rc = check_size(files, source, tensor, err);
+		if (rc == 0)
+			rc = tensor->vector ? widen_vector(files, source, tensor, image, err)
+					    : pack_matrix(files, source, tensor, image, progress, err);
 		if (rc)
 			return rc;
 	}
-	/* Padding behind the last tensor isn't read: the file is done. */
-	progress->report(progress->context, file->source.size_bytes, file->source.size_bytes);
+	/* Padding behind the last tensor isn't read: the files are done. */
+	progress->report(progress->context, files->source.size_bytes, files->source.size_bytes);
 	return 0;
 }

@@ -1,13 +1,13 @@
-/* Tensors from the file into the image: read in file order, sixteen rows at a time, packed where they will stay. */
+/* Tensors from the files into the image: read in file order, sixteen rows at a time, packed where they will stay. */
 #ifndef WEIGHTD_LOAD_PACK_H
 #define WEIGHTD_LOAD_PACK_H
 
-#include "src/engine/image.h"
 #include "src/load.h"
-#include "src/load_file.h"
+#include "src/load_files.h"
+#include "src/model_plan.h"
 
-/* Fills all `n` tensors of an image at `image`: tensors[i] (placed by image_plan) from file->gguf.tensors[i]. */
-int load_pack(struct load_file *file, const struct image_tensor *tensors, uint32_t n, void *image,
+/* Fills all tensors of an image at `image`: plan->tensors[i] (placed by image_plan) from plan->sources[i]. */
+int load_pack(struct load_files *files, const struct model_plan *plan, void *image,
 	      const struct load_progress *progress, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* The loader: one process for one model, adopted from what an earlier daemon left or loaded from its file. It reads
- * what a stranger may have written, so it has no privilege, no network and no path: the parent opened file and
+/* The loader: one process for one model, adopted from what an earlier daemon left or loaded from its files. It reads
+ * what a stranger may have written, so it has no privilege, no network and no path: the parent opened files and
  * leftovers. A node that fills up kills it rather than anyone else (oom_score_adj 1000), and the parent then removes
  * what it left. */
 #include "src/roles.h"
@@ -62,12 +62,44 @@ static int hand_over(const struct loaded *loaded, struct err *err)
 	return 0;
 }
 
-static int load(const struct message_load *order, int fd, struct err *err)
+static int receive(struct message *message, struct err *err)
 {
+	int rc = message_receive(MESSAGE_FD, message);
+	return rc == 1 ? 0 : err_set(err, rc ? rc : -EPIPE, "no order from the parent");
+}
+
+/* The files of an order to load, which follow it. */
+static int receive_files(uint32_t n, struct load_input *out, struct err *err)
+{
+	static struct message message;
+	if (n < 1 || n > SEGMENT_FILES_MAX)
+		return err_set(err, -EPROTO, "%u files are announced, possible are 1 to %d", n, SEGMENT_FILES_MAX);
+	for (uint32_t have = 0; have < n;) {
+		int rc = message_receive(MESSAGE_FD, &message);
+		const struct message_files *files =
+			rc == 1 ? message_payload(&message, sizeof *files, message.n_fds) : NULL;
+		if (!files || message.type != MESSAGE_FILES || files->n < 1 || files->n != message.n_fds ||
+		    files->n > n - have)
+			return err_set(err, rc < 0 ? rc : -EPROTO, "file %u of %u did not come", have + 1, n);
+		for (uint32_t i = 0; i < files->n; i++, have++) {
+			if (!memchr(files->file[i].name, '\0', sizeof files->file[i].name))
+				return err_set(err, -EPROTO, "file %u of %u has a name without an end", have + 1, n);
+			out[have] = (struct load_input){.fd = message.fds[i], .role = files->file[i].role};
+			memcpy(out[have].name, files->file[i].name, sizeof out[have].name);
+		}
+	}
+	return 0;
+}
+
+static int load(const struct message_load *order, struct err *err)
+{
+	static struct load_input inputs[SEGMENT_FILES_MAX]; /* large; once per process */
 	struct loaded loaded;
 	struct reporter reporter = {0};
 	const struct load_progress progress = {report, &reporter};
-	int rc = model_load(order, fd, &progress, &loaded, err);
+	int rc = receive_files(order->n_files, inputs, err);
+	if (rc == 0)
+		rc = model_load(order, inputs, &progress, &loaded, err);
 	if (rc)
 		return rc;
 	rc = hand_over(&loaded, err);
@@ -133,16 +165,10 @@ static int adopt(const struct message_adopt *order, struct err *err)
 
 /* --- orders ----------------------------------------------------------------------------------- */
 
-static int receive(struct message *message, struct err *err)
-{
-	int rc = message_receive(MESSAGE_FD, message);
-	return rc == 1 ? 0 : err_set(err, rc ? rc : -EPIPE, "no order from the parent");
-}
-
 static int serve(struct message *message, struct err *err)
 {
 	const struct message_adopt *to_adopt = message_payload(message, sizeof *to_adopt, 0);
-	const struct message_load *to_load = message_payload(message, sizeof *to_load, 1);
+	const struct message_load *to_load = message_payload(message, sizeof *to_load, 0);
 	int rc;
 	if (message->type == MESSAGE_ADOPT && to_adopt) {
 		rc = drop(&to_adopt->load, err);
@@ -153,7 +179,7 @@ static int serve(struct message *message, struct err *err)
 		rc = receive(message, err);
 		if (rc)
 			return rc;
-		to_load = message_payload(message, sizeof *to_load, 1);
+		to_load = message_payload(message, sizeof *to_load, 0);
 	} else if (message->type == MESSAGE_LOAD && to_load) {
 		rc = drop(to_load, err);
 		if (rc)
@@ -161,7 +187,7 @@ static int serve(struct message *message, struct err *err)
 	}
 	if (message->type != MESSAGE_LOAD || !to_load)
 		return err_set(err, -EPROTO, "a message of type %u is no order to load", message->type);
-	return load(to_load, message->fds[0], err);
+	return load(to_load, err);
 }
 
 int loader_main(void)

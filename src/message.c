@@ -18,6 +18,7 @@ union control {
 };
 
 static_assert(sizeof(struct message_load) <= MESSAGE_MAX_BYTES, "every message fits one packet");
+static_assert(sizeof(struct message_files) <= MESSAGE_MAX_BYTES, "every message fits one packet");
 static_assert(sizeof(struct message_adopt) <= MESSAGE_MAX_BYTES, "every message fits one packet");
 static_assert(sizeof(struct message_work) <= MESSAGE_MAX_BYTES, "every message fits one packet");
 static_assert(sizeof(struct message_segment) <= MESSAGE_MAX_BYTES, "every message fits one packet");

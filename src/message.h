@@ -14,9 +14,10 @@
 enum { MESSAGE_FD = 3, MESSAGE_MAX_BYTES = 8192, MESSAGE_MAX_FDS = 8, MESSAGE_CANDIDATES_MAX = 128 };
 
 enum message_type {
-	/* parent -> loader: message_load, [model file]. loader -> parent: message_progress*, message_segment [read-only
-	 * fd]*, then exit 0; or load_failed, exit 1. */
+	/* parent -> loader: message_load, then message_files [a descriptor for each] until all n_files came. loader ->
+	 * parent: message_progress*, message_segment [read-only fd]*, then exit 0; or failed, exit 1. */
 	MESSAGE_LOAD = 1,
+	MESSAGE_FILES,
 	MESSAGE_PROGRESS,
 	MESSAGE_SEGMENT,
 	/* parent -> worker: message_work, [segment, channel memory, to_worker, to_front]. worker -> parent: ready. */
@@ -54,15 +55,30 @@ enum message_type {
 };
 
 struct message_load {
-	char path[1024]; /* for messages and the header; the file itself comes as a descriptor */
+	char path[1024]; /* as configured, for messages and the header; what is there comes as descriptors */
 	char instance[64], model[128];
 	uint32_t generation;
 	uint32_t backing; /* enum segment_backing */
 	uint32_t huge;	  /* enum segment_huge */
 	uint32_t io;	  /* enum io_backend */
 	uint32_t group;	  /* gid of the segments, (uint32_t)-1: unchanged */
+	uint32_t n_files; /* 1 to SEGMENT_FILES_MAX, which follow */
 	uint32_t n_nodes;
-	uint16_t node[64]; /* a copy on each, the first is filled from the file */
+	uint16_t node[64]; /* a copy on each, the first is filled from the files */
+};
+
+/* What a file of a model is to it. */
+enum file_role {
+	FILE_WEIGHTS = 1, /* a GGUF file, or one of the parts that a model was split into */
+};
+
+/* The next files of an order, in order, with a descriptor for each. */
+struct message_files {
+	uint32_t n; /* 1 to MESSAGE_MAX_FDS */
+	struct message_file {
+		uint32_t role;	/* enum file_role */
+		char name[256]; /* without its directory */
+	} file[MESSAGE_MAX_FDS];
 };
 
 struct message_progress {
@@ -82,7 +98,7 @@ struct message_segment {
 
 struct message_adopt {
 	struct message_load load;     /* what a load would be told */
-	struct segment_source source; /* the model's file as it is now */
+	struct segment_source source; /* the model's files as they are now */
 	uint32_t n_candidates;	      /* messages that follow, at most MESSAGE_CANDIDATES_MAX */
 	uint32_t pad;
 };

@@ -20,17 +20,11 @@ static int check_config(const struct gguf *gguf, const struct model_plan *plan, 
 		  : 0;
 }
 
-/* One file, with blocks as this program unpacks them. */
+/* Blocks as this program unpacks them. */
 static int check_general(const struct gguf *gguf, struct err *err)
 {
-	uint32_t n_files = 1, quantization = 2;
-	int rc = gguf_get_u32(gguf, "split.count", &n_files, err);
-	if (rc && rc != -ENOENT)
-		return rc;
-	if (n_files > 1)
-		return model_gguf_refuse(gguf, "split.count", -ENOTSUP, err,
-					 "the model is spread over %u files; join them first", n_files);
-	rc = gguf_get_u32(gguf, "general.quantization_version", &quantization, err);
+	uint32_t quantization = 2;
+	int rc = gguf_get_u32(gguf, "general.quantization_version", &quantization, err);
 	if (rc && rc != -ENOENT)
 		return rc;
 	if (quantization != 2)
@@ -80,23 +74,28 @@ static int pack_kind_of(uint32_t type)
 static int plan_tensor(const struct gguf *gguf, const struct family_tensor *expected, struct model_plan *plan,
 		       struct err *err)
 {
-	char name[FAMILY_NAME_BYTES];
+	char name[FAMILY_NAME_BYTES], place[GGUF_PLACE_BYTES];
 	const struct gguf_tensor *tensor = gguf_find_tensor(gguf, family_tensor_name(expected, name));
 	if (!tensor)
 		return err_set(err, -EINVAL, "tensor '%s': is missing", name);
 	if (tensor->dim[0] != expected->cols || tensor->dim[1] != expected->rows || tensor->dim[2] != 1 ||
 	    tensor->dim[3] != 1)
 		return err_set(err, -EINVAL,
-			       "offset %" PRIu64 ": tensor '%s', dimensions: %" PRIu64 " x %" PRIu64 " x %" PRIu64
-			       " x %" PRIu64 ", expected %u x %u",
-			       tensor->offset, name, tensor->dim[0], tensor->dim[1], tensor->dim[2], tensor->dim[3],
-			       expected->cols, expected->rows);
+			       "%s: tensor '%s', dimensions: %" PRIu64 " x %" PRIu64 " x %" PRIu64 " x %" PRIu64
+			       ", expected %u x %u",
+			       gguf_place(gguf, tensor, place), name, tensor->dim[0], tensor->dim[1], tensor->dim[2],
+			       tensor->dim[3], expected->cols, expected->rows);
 	int kind = pack_kind_of(tensor->type);
 	bool plain = kind == PACK_F32 || kind == PACK_F16 || kind == PACK_BF16;
 	if (kind < 0 || (expected->vector && !plain))
-		return err_set(err, -ENOTSUP,
-			       "offset %" PRIu64 ": tensor '%s', type: %s is not supported here (F32, F16, BF16 are)",
-			       tensor->offset, name, gguf_tensor_type_name(tensor->type));
+		return err_set(err, -ENOTSUP, "%s: tensor '%s', type: %s is not supported here (F32, F16, BF16 are)",
+			       gguf_place(gguf, tensor, place), name, gguf_tensor_type_name(tensor->type));
+	plan->sources[tensor - gguf->tensors] = (struct model_source){
+		.file = tensor->part,
+		.kind = (uint32_t)kind,
+		.offset = tensor->offset,
+		.bytes = tensor->bytes,
+	};
 	plan->tensors[tensor - gguf->tensors] = (struct image_tensor){
 		.role = expected->role,
 		.layer = expected->layer,
@@ -115,7 +114,8 @@ static int plan_tensors(const struct gguf *gguf, struct model_plan *plan, struct
 	if (gguf->n_tensors == 0)
 		return err_set(err, -EINVAL, "offset 8: header, tensor count: 0");
 	plan->tensors = calloc(gguf->n_tensors, sizeof *plan->tensors);
-	if (!plan->tensors)
+	plan->sources = calloc(gguf->n_tensors, sizeof *plan->sources);
+	if (!plan->tensors || !plan->sources)
 		return err_set(err, -ENOMEM, "no memory for %" PRIu64 " tensors", gguf->n_tensors);
 	plan->n_tensors = (uint32_t)gguf->n_tensors; /* at most GGUF_MAX_TENSORS */
 	for (uint32_t i = 0; i < n; i++) {
@@ -126,12 +126,11 @@ static int plan_tensors(const struct gguf *gguf, struct model_plan *plan, struct
 			return rc;
 	}
 	for (uint64_t i = 0; i < gguf->n_tensors; i++) {
-		char quoted[GGUF_QUOTE_BYTES];
+		char quoted[GGUF_QUOTE_BYTES], place[GGUF_PLACE_BYTES];
 		if (plan->tensors[i].role == 0)
-			return err_set(err, -ENOTSUP,
-				       "offset %" PRIu64 ": tensor '%s', name: a %s model has no use for it here",
-				       gguf->tensors[i].offset, gguf_quote(&gguf->tensors[i].name, quoted),
-				       plan->family->name);
+			return err_set(err, -ENOTSUP, "%s: tensor '%s', name: a %s model has no use for it here",
+				       gguf_place(gguf, &gguf->tensors[i], place),
+				       gguf_quote(&gguf->tensors[i].name, quoted), plan->family->name);
 	}
 	return 0;
 }
@@ -295,8 +294,13 @@ static int plan_vocabulary(const struct gguf *gguf, struct model_plan *plan, str
 
 static int plan_template(const struct gguf *gguf, struct model_plan *plan, struct err *err)
 {
-	int rc = gguf_get_string(gguf, "tokenizer.chat_template", &plan->chat_template, err);
-	return rc == -ENOENT ? 0 : rc;
+	struct gguf_string text = {"", 0};
+	int rc = gguf_get_string(gguf, "tokenizer.chat_template", &text, err);
+	if (rc && rc != -ENOENT)
+		return rc;
+	plan->chat_template = text.bytes;
+	plan->template_bytes = text.n_bytes;
+	return 0;
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -338,15 +342,4 @@ int model_gguf_plan(const struct gguf *gguf, struct model_plan *out, struct err 
 	out->tokenizer.model = out->tokenizer_model;
 	out->tokenizer.pre = out->tokenizer_pre;
 	return 0;
-}
-
-void model_plan_fini(struct model_plan *plan)
-{
-	free(plan->tensors);
-	/* The tokenizer's view of its lists is const; the plan owns them. */
-	free((void *)(uintptr_t)plan->tokenizer.tokens);
-	free((void *)(uintptr_t)plan->tokenizer.types);
-	free((void *)(uintptr_t)plan->tokenizer.scores);
-	free((void *)(uintptr_t)plan->tokenizer.merges);
-	*plan = (struct model_plan){0};
 }

@@ -34,8 +34,8 @@ struct parent_model {
 	enum model_state state;
 	char fault[256];		  /* why it failed */
 	bool served;			  /* some worker of it has been ready */
-	bool adopting;			  /* the loader looks at leftovers; the file was not opened */
-	bool adopted;			  /* from leftovers: the file was not opened at all */
+	bool adopting;			  /* the loader looks at leftovers; no file was opened */
+	bool adopted;			  /* from leftovers: no file was opened at all */
 	bool leftovers_done;		  /* they are not offered (again) */
 	uint64_t created;		  /* Unix seconds */
 	uint64_t done_bytes, total_bytes; /* of loading */

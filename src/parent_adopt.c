@@ -1,8 +1,8 @@
-/* Restart without reload: what an earlier daemon of this instance left is offered to a loader before the model's file
- * is opened.
+/* Restart without reload: what an earlier daemon of this instance left is offered to a loader before any of the model's
+ * files is opened.
  *
  * Leftovers come two ways, by name in /dev/shm and as descriptors from the service manager's store. The parent sorts
- * out what nobody wants any more, asks stat(2) about the model's file, and hands read-only descriptors on; it maps and
+ * out what nobody wants any more, asks stat(2) about the model's files, and hands read-only descriptors on; it maps and
  * reads none of them. Whether they are good is for the loader to find out (src/adopt.c), which has no privilege. */
 #include "src/parent_internal.h"
 
@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "src/log.h"
-#include "src/source.h"
 
 /* The reason why a leftover is of no use whatever is in it; NULL: it may be. */
 static const char *unwanted(const struct parent *parent, const struct segment_found *found)
@@ -149,30 +148,28 @@ static int send_offer(struct parent *parent, const struct message_adopt *order, 
 	return rc;
 }
 
-bool leftovers_offer(struct parent *parent, const struct message_load *load)
+bool leftovers_offer(struct parent *parent, const struct message_load *load, const struct model_files *files)
 {
 	static struct offer offer; /* large; one thread */
 	struct message_adopt order;
-	struct stat st;
-	int rc = 0;
+	struct err err;
 	memset(&order, 0, sizeof order);
 	collect(parent, load->model, &offer);
 	if (!offer.n)
 		return false;
-	/* Only asked about, not opened: whoever watches the file sees nothing of a restart. */
-	if (stat(load->path, &st))
-		rc = -errno;
-	if (!rc)
-		rc = source_describe(&st, load->path, &order.source);
+	/* Only asked about, not opened: whoever watches the files sees nothing of a restart. */
+	int rc = model_files_describe(files, &order.source, &err);
 	bool asked = !rc;
 	order.load = *load;
 	order.n_candidates = offer.n;
 	if (asked)
 		log_info("model '%s': checking what an earlier daemon left", load->model);
-	if (asked && (rc = send_offer(parent, &order, &offer)) != 0)
+	if (asked && (rc = send_offer(parent, &order, &offer)) != 0) {
+		err_set(&err, rc, "%s", strerror(-rc));
 		child_hang_up(&parent->loader); /* half of an offer: it ends, and another one loads */
+	}
 	if (rc)
-		log_warning("model '%s': what an earlier daemon left is not adopted: %s", load->model, strerror(-rc));
+		log_warning("model '%s': what an earlier daemon left is not adopted: %s", load->model, err.text);
 	for (uint32_t i = 0; i < offer.n; i++)
 		close(offer.fds[i]);
 	return asked;

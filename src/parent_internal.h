@@ -4,6 +4,7 @@
 #ifndef WEIGHTD_PARENT_INTERNAL_H
 #define WEIGHTD_PARENT_INTERNAL_H
 
+#include "src/model_files.h"
 #include "src/parent.h"
 
 /* parent_models.c */
@@ -17,7 +18,7 @@ void models_close(struct parent *parent);
 int leftovers_find(struct parent *parent, struct err *err); /* and removes those that nobody wants */
 /* Sends the loader what there is of a model, for adoption instead of the load. False: nothing was sent, it has no order
  * yet. */
-bool leftovers_offer(struct parent *parent, const struct message_load *load);
+bool leftovers_offer(struct parent *parent, const struct message_load *load, const struct model_files *files);
 void copies_store(struct parent *parent, struct parent_model *model); /* into the service manager's store */
 void copies_unstore(struct parent *parent, const struct parent_model *model);
 

@@ -1,5 +1,5 @@
-/* Loading: one loader process at a time, for what an earlier daemon left or else for the file; its segments are kept as
- * read-only descriptors. */
+/* Loading: one loader process at a time, for what an earlier daemon left or else for the files; its segments are kept
+ * as read-only descriptors. */
 #include "src/parent_internal.h"
 
 #include <errno.h>
@@ -14,6 +14,7 @@
 
 #include "src/clock.h"
 #include "src/log.h"
+#include "src/model_files.h"
 
 static void fail_model(struct parent_model *model, const char *text)
 {
@@ -62,11 +63,12 @@ static uint32_t group_of_segments(const struct parent *parent)
 	return parent->gid == UINT64_MAX ? UINT32_MAX : (uint32_t)parent->gid;
 }
 
-static int make_order(const struct parent *parent, const struct parent_model *model, struct message_load *order,
-		      struct err *err)
+static int make_order(const struct parent *parent, const struct parent_model *model, const struct model_files *files,
+		      struct message_load *order, struct err *err)
 {
 	memset(order, 0, sizeof *order);
-	snprintf(order->path, sizeof order->path, "%s", model->config->path);
+	snprintf(order->path, sizeof order->path, "%s", files->path);
+	order->n_files = files->n;
 	snprintf(order->instance, sizeof order->instance, "%s", parent->config.instance);
 	snprintf(order->model, sizeof order->model, "%s", model->config->name);
 	order->generation = PARENT_GENERATION;
@@ -84,38 +86,79 @@ static int make_order(const struct parent *parent, const struct parent_model *mo
 	return 0;
 }
 
-static int order_load(struct parent *parent, const struct parent_model *model, struct err *err)
+static int give(struct parent *parent, uint32_t type, const void *payload, size_t n_bytes, const int *fds,
+		uint32_t n_fds, struct err *err)
+{
+	int rc = message_send(parent->loader.fd, type, payload, n_bytes, fds, n_fds);
+	return rc ? err_set(err, rc, "cannot give the loader its order: %s", strerror(-rc)) : 0;
+}
+
+/* The parent opens the files, so that the loader needs no right to any path. It never reads from them. */
+static int give_files(struct parent *parent, const struct model_file *files, uint32_t n, struct err *err)
+{
+	struct message_files message;
+	int fds[MESSAGE_MAX_FDS], rc = 0;
+	memset(&message, 0, sizeof message);
+	while (message.n < n && !rc) {
+		const struct model_file *file = &files[message.n];
+		struct message_file *out = &message.file[message.n];
+		out->role = file->role;
+		snprintf(out->name, sizeof out->name, "%s", file->name); /* model_files_find checked its length */
+		rc = model_file_open(file, &fds[message.n], err);
+		message.n += !rc;
+	}
+	if (!rc)
+		rc = give(parent, MESSAGE_FILES, &message, sizeof message, fds, message.n, err);
+	for (uint32_t i = 0; i < message.n; i++)
+		close(fds[i]);
+	return rc;
+}
+
+static int order_load(struct parent *parent, const struct parent_model *model, const struct model_files *files,
+		      struct err *err)
 {
 	struct message_load order;
-	int rc = make_order(parent, model, &order, err);
+	int rc = make_order(parent, model, files, &order, err);
 	if (rc)
 		return rc;
 	log_info("loading model '%s' from %s", model->config->name, model->config->path);
-	/* The parent opens the file, so that the loader needs no right to any path. It never reads from it. */
-	int fd = open(model->config->path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return err_set(err, -errno, "cannot open %s: %s", model->config->path, strerror(errno));
-	rc = message_send(parent->loader.fd, MESSAGE_LOAD, &order, sizeof order, &fd, 1);
-	close(fd);
-	return rc ? err_set(err, rc, "cannot give the loader its order: %s", strerror(-rc)) : 0;
+	rc = give(parent, MESSAGE_LOAD, &order, sizeof order, NULL, 0, err);
+	for (uint32_t i = 0; i < files->n && !rc; i += MESSAGE_MAX_FDS) {
+		uint32_t left = files->n - i;
+		rc = give_files(parent, &files->files[i], left < MESSAGE_MAX_FDS ? left : MESSAGE_MAX_FDS, err);
+	}
+	return rc;
 }
 
 /* A loader without an order ends, and its end is when the model fails. */
 static void order_or_hang_up(struct parent *parent, const struct parent_model *model)
 {
+	struct model_files files = {.n = 0};
 	struct err err;
-	if (!order_load(parent, model, &err))
+	int rc = model_files_find(model->config, &files, &err);
+	if (!rc)
+		rc = order_load(parent, model, &files, &err);
+	model_files_free(&files);
+	if (!rc)
 		return;
 	snprintf(parent->loader_fault, sizeof parent->loader_fault, "%s", err.text);
 	child_hang_up(&parent->loader);
 }
 
-/* Leftovers first, the file only if they are no good. */
+static bool order_to_adopt(struct parent *parent, const struct parent_model *model)
+{
+	struct model_files files = {.n = 0};
+	struct message_load order;
+	bool asked = !model_files_find(model->config, &files, NULL) &&
+		     !make_order(parent, model, &files, &order, NULL) && leftovers_offer(parent, &order, &files);
+	model_files_free(&files);
+	return asked;
+}
+
+/* Leftovers first, the files only if they are no good. */
 static void order_first(struct parent *parent, struct parent_model *model)
 {
-	struct message_load order;
-	model->adopting =
-		!model->leftovers_done && !make_order(parent, model, &order, NULL) && leftovers_offer(parent, &order);
+	model->adopting = !model->leftovers_done && order_to_adopt(parent, model);
 	model->leftovers_done = true;
 	if (model->adopting)
 		return;

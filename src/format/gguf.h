@@ -58,6 +58,7 @@ enum {
 	GGUF_MAX_NAME_BYTES = 64,
 	GGUF_MAX_ARRAY_DEPTH = 4,
 	GGUF_QUOTE_BYTES = 72,
+	GGUF_PLACE_BYTES = 128,
 };
 
 struct gguf_string {
@@ -70,6 +71,7 @@ struct gguf_value {
 	bool is_array;
 	uint64_t n;	  /* elements; 1 for scalars */
 	uint64_t offset;  /* of the value in the file, for messages */
+	uint64_t bytes;	  /* of data */
 	const void *data; /* view: the raw little-endian elements (unaligned); strings: length-prefixed, checked */
 };
 
@@ -83,7 +85,8 @@ struct gguf_tensor {
 	uint32_t type; /* one of enum gguf_tensor_type, checked */
 	uint32_t n_dims;
 	uint64_t dim[GGUF_MAX_DIMS]; /* dim[0] is the fastest: the row length; the rest are 1 */
-	uint64_t offset;	     /* in the file */
+	uint32_t part;		     /* of the files of a model the one it is in, from 0 */
+	uint64_t offset;	     /* in that file */
 	uint64_t bytes;
 };
 
@@ -93,9 +96,11 @@ struct gguf {
 	uint64_t data_offset;	 /* where tensor data begins: header length rounded up */
 	struct gguf_pair *pairs; /* [n_pairs] owned, in order of their keys' bytes */
 	uint64_t n_pairs;
-	struct gguf_tensor *tensors; /* [n_tensors] owned, in file order of data (checked not to overlap) */
+	struct gguf_tensor
+		*tensors; /* [n_tensors] owned, part by part, in file order of data (checked not to overlap) */
 	uint64_t n_tensors;
-	uint32_t *by_name; /* [n_tensors] owned: indices of tensors in order of their names' bytes */
+	uint32_t *by_name;	  /* [n_tensors] owned: indices of tensors in order of their names' bytes */
+	const char *const *names; /* borrows: of the files that gguf_join put together; NULL: there is one file */
 };
 
 /* Parses the first n_bytes of a file of file_bytes. 0; -EAGAIN: at least *need_bytes are needed, call again with more;
@@ -104,6 +109,16 @@ struct gguf {
 int gguf_parse(const void *bytes, uint64_t n_bytes, uint64_t file_bytes, struct gguf *out, uint64_t *need_bytes,
 	       struct err *err);
 void gguf_fini(struct gguf *gguf);
+
+/* Makes the headers of a split model's files, parsed each by itself, into one: keys of the first, tensors of all. They
+ * say of themselves which part of how many they are (split.no, split.count, split.tensors.count, as llama.cpp's
+ * gguf-split writes them), and that has to be so; no tensor may be there twice; what a later part says in a key that
+ * the first has, too, has to be the same. One file, too, is a model only if it doesn't say that it is a part. Takes
+ * parts[n] on success; borrows their files' names[n], which are in all messages. -EINVAL, -ENOMEM. */
+int gguf_join(struct gguf *parts, const char *const *names, uint32_t n, struct gguf *out, struct err *err);
+
+/* "offset 4096", or where there are several files "NAME, offset 4096". Returns `out`. */
+const char *gguf_place(const struct gguf *gguf, const struct gguf_tensor *tensor, char out[GGUF_PLACE_BYTES]);
 
 /* A string of the file as messages show it: cut, and with '?' for every byte that isn't printable ASCII. Returns `out`.
  */

@@ -1,6 +1,7 @@
 /* Looking up and reading the values of a parsed GGUF header. The parser has checked that every value lies inside the
  * header; what is checked here is that it is of the kind the caller asked for. */
 #include "src/format/gguf.h"
+#include "src/format/gguf_order.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -15,20 +16,12 @@ const char *gguf_quote(const struct gguf_string *string, char out[GGUF_QUOTE_BYT
 	return quote(string->bytes, (size_t)string->n_bytes, out, GGUF_QUOTE_BYTES);
 }
 
-/* Order of a string of the file and a C string, as the parser sorted. */
-static int compare(const struct gguf_string *a, const char *b, size_t b_bytes)
+const struct gguf_value *gguf_find_key(const struct gguf *gguf, const struct gguf_string *key)
 {
-	int order = memcmp(a->bytes, b, a->n_bytes < b_bytes ? a->n_bytes : b_bytes);
-	return order ? order : (a->n_bytes > b_bytes) - (a->n_bytes < b_bytes);
-}
-
-const struct gguf_value *gguf_find(const struct gguf *gguf, const char *key)
-{
-	size_t key_bytes = strlen(key);
 	uint64_t low = 0, high = gguf->n_pairs;
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
-		int order = compare(&gguf->pairs[middle].key, key, key_bytes);
+		int order = gguf_compare(&gguf->pairs[middle].key, key);
 		if (order == 0)
 			return &gguf->pairs[middle].value;
 		if (order < 0)
@@ -39,14 +32,20 @@ const struct gguf_value *gguf_find(const struct gguf *gguf, const char *key)
 	return NULL;
 }
 
+const struct gguf_value *gguf_find(const struct gguf *gguf, const char *key)
+{
+	struct gguf_string wanted = {key, strlen(key)};
+	return gguf_find_key(gguf, &wanted);
+}
+
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *gguf, const char *name)
 {
-	size_t name_bytes = strlen(name);
+	struct gguf_string wanted = {name, strlen(name)};
 	uint64_t low = 0, high = gguf->n_tensors;
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 		const struct gguf_tensor *tensor = &gguf->tensors[gguf->by_name[middle]];
-		int order = compare(&tensor->name, name, name_bytes);
+		int order = gguf_compare(&tensor->name, &wanted);
 		if (order == 0)
 			return tensor;
 		if (order < 0)

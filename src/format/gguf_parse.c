@@ -15,6 +15,7 @@
  * Order of checks: a field is checked where it is read, so that a message can name its offset; what needs two entries
  * (duplicates, overlapping data) is checked at the end, on sorted tables, which lookups then use too. */
 #include "src/format/gguf.h"
+#include "src/format/gguf_order.h"
 #include "src/format/gguf_type.h"
 
 #include <endian.h>
@@ -220,9 +221,11 @@ static int read_value(struct cursor *c, struct gguf_value *out)
 	/* One past the prefix's end at most: an empty array may be the last thing in it. */
 	value.data = c->bytes + c->at;
 	rc = skip_elements(c, type, value.n, 1);
-	if (rc == 0)
-		*out = value;
-	return rc;
+	if (rc)
+		return rc;
+	value.bytes = c->at - value.offset;
+	*out = value;
+	return 0;
 }
 
 /* --- tables ----------------------------------------------------------------------------------- */
@@ -303,7 +306,8 @@ static int read_tensor_type(struct cursor *c, struct gguf_tensor *tensor, uint64
 	if (!type)
 		return fail(c, at, -EINVAL, "type", "%" PRIu32 " is no tensor type", tensor->type);
 	if (!type->block_elements)
-		return fail(c, at, -ENOTSUP, "type", "%s is not supported (" GGUF_TENSOR_TYPES_READ " are)", type->name);
+		return fail(c, at, -ENOTSUP, "type", "%s is not supported (" GGUF_TENSOR_TYPES_READ " are)",
+			    type->name);
 	if (tensor->dim[0] % type->block_elements)
 		return fail(c, at, -EINVAL, "type", "rows of %" PRIu64 " elements aren't whole blocks of %s",
 			    tensor->dim[0], type->name);
@@ -365,28 +369,15 @@ static int parse_tensors(struct cursor *c, struct gguf *gguf, uint64_t n_tensors
 
 /* --- checks over whole tables ----------------------------------------------------------------- */
 
-static int compare_strings(const struct gguf_string *a, const struct gguf_string *b)
-{
-	uint64_t shorter = a->n_bytes < b->n_bytes ? a->n_bytes : b->n_bytes;
-	int order = memcmp(a->bytes, b->bytes, shorter);
-	return order ? order : (a->n_bytes > b->n_bytes) - (a->n_bytes < b->n_bytes);
-}
-
 static int compare_pairs(const void *a, const void *b)
 {
-	return compare_strings(&((const struct gguf_pair *)a)->key, &((const struct gguf_pair *)b)->key);
+	return gguf_compare(&((const struct gguf_pair *)a)->key, &((const struct gguf_pair *)b)->key);
 }
 
 static int compare_offsets(const void *a, const void *b)
 {
 	const struct gguf_tensor *x = a, *y = b;
 	return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
-static int compare_names(const void *a, const void *b, void *tensors)
-{
-	const struct gguf_tensor *all = tensors;
-	return compare_strings(&all[*(const uint32_t *)a].name, &all[*(const uint32_t *)b].name);
 }
 
 static int check_pairs(const struct cursor *c, struct gguf *gguf)
@@ -422,26 +413,6 @@ static int check_data(const struct cursor *c, struct gguf *gguf)
 			return err_set(c->err, -EINVAL, "offset %" PRIu64 ": tensor '%s', data: overlaps that of '%s'",
 				       tensor->offset, gguf_quote(&tensor->name, quoted),
 				       gguf_quote(&tensor[-1].name, other));
-	}
-	return 0;
-}
-
-static int check_names(const struct cursor *c, struct gguf *gguf)
-{
-	if (gguf->n_tensors == 0)
-		return 0;
-	gguf->by_name = reallocarray(NULL, gguf->n_tensors, sizeof *gguf->by_name);
-	if (!gguf->by_name)
-		return err_set(c->err, -ENOMEM, "no memory for the names of %" PRIu64 " tensors", gguf->n_tensors);
-	for (uint32_t i = 0; i < gguf->n_tensors; i++)
-		gguf->by_name[i] = i;
-	qsort_r(gguf->by_name, gguf->n_tensors, sizeof *gguf->by_name, compare_names, gguf->tensors);
-	for (uint64_t i = 1; i < gguf->n_tensors; i++) {
-		char quoted[GGUF_QUOTE_BYTES];
-		const struct gguf_tensor *tensor = &gguf->tensors[gguf->by_name[i]];
-		if (compare_names(&gguf->by_name[i - 1], &gguf->by_name[i], gguf->tensors) == 0)
-			return err_set(c->err, -EINVAL, "offset %" PRIu64 ": tensor '%s', name: is there twice",
-				       tensor->offset, gguf_quote(&tensor->name, quoted));
 	}
 	return 0;
 }
@@ -518,7 +489,7 @@ static int parse(struct cursor *c, struct gguf *gguf)
 		return rc;
 	gguf->data_offset = (c->at + gguf->alignment - 1) & ~(gguf->alignment - 1);
 	rc = check_data(c, gguf);
-	return rc ? rc : check_names(c, gguf);
+	return rc ? rc : gguf_order(gguf, c->err);
 }
 
 int gguf_parse(const void *bytes, uint64_t n_bytes, uint64_t file_bytes, struct gguf *out, uint64_t *need_bytes,

@@ -53,8 +53,7 @@ static void *load_image(const char *path, uint64_t *bytes)
 	uint64_t need, tokenizer_bytes;
 	if (gguf_parse(file, (uint64_t)st.st_size, (uint64_t)st.st_size, &gguf, &need, &err) ||
 	    model_gguf_plan(&gguf, &plan, &err) || tokenizer_table_bytes(&plan.tokenizer, &tokenizer_bytes, &err) ||
-	    image_plan(&plan.config, plan.tensors, plan.n_tensors, tokenizer_bytes, plan.chat_template.n_bytes, &header,
-		       &err))
+	    image_plan(&plan.config, plan.tensors, plan.n_tensors, tokenizer_bytes, plan.template_bytes, &header, &err))
 		die(path, &err);
 	char *image =
 		mmap(NULL, header.image_bytes + (2 << 20), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,12 +1,14 @@
 """Restart without reload: what an earlier daemon left is adopted when a load could not make it any better, without a look
 at the model's file; and whatever is wrong with it is found, removed and loaded again."""
 
+import contextlib
 import glob
 import os
 import shutil
 import signal
 import socket
 import struct
+import sys
 import time
 
 import pytest
@@ -14,6 +16,9 @@ import pytest
 import inotify
 import weightd
 from fdstore import Store
+
+sys.path.insert(0, str(weightd.TOP / "tests/tools"))
+from split_gguf import split  # noqa: E402
 
 HEADER, GENERATION, PUBLISHED, ISA = 4096, 12, 60, 64  # of shm/layout.h
 ROOT = os.geteuid() == 0
@@ -207,9 +212,9 @@ SPOILED = {
     "unpublished": (lambda path, _: rewrite(path, PUBLISHED, bytes(4)), "published"),
     "generation": (lambda path, _: rewrite(path, GENERATION, struct.pack("<I", 2)), "of generation 2"),
     "isa": (lambda path, _: rewrite(path, ISA, struct.pack("<I", 99)), "packed for ISA 99"),
-    "source's mtime": (lambda _, source: os.utime(source, (1, 1)), "its source was changed since"),
-    "source's content": (lambda _, source: os.truncate(source, os.stat(source).st_size), "its source was changed since"),
-    "source replaced": (replace_source, "its source was another file"),
+    "source's mtime": (lambda _, source: os.utime(source, (1, 1)), "file 1 of 1 of its source was changed or replaced since"),
+    "source's content": (lambda _, source: os.truncate(source, os.stat(source).st_size), "file 1 of 1 of its source was changed or replaced since"),
+    "source replaced": (replace_source, "file 1 of 1 of its source was changed or replaced since"),
 }
 if ROOT:
     SPOILED["group"] = (lambda path, _: os.chown(path, -1, 12345), "its group is 12345")
@@ -243,6 +248,30 @@ def test_a_leftover_with_one_thing_wrong_is_loaded_again(lives, own_tiny, what):
     os.close(kept)
     if what == "two names":
         os.unlink(path + ".second")
+
+
+def test_every_part_of_a_split_model_counts(lives, tiny, tmp_path):
+    parts = split(tiny, 3, tmp_path)
+    life = lives({"tiny": parts[0]})
+    expected = answer(life.start())
+    life.crash()
+    with contextlib.ExitStack() as stack:
+        watches = [stack.enter_context(inotify.Watch(part)) for part in parts]
+        life.start()
+        assert answer(life.daemon) == expected and life.model()["adopted"] is True
+        assert not any(watch.seen() for watch in watches), "a part of the model was touched"
+    for i, part in enumerate(parts):
+        life.crash()
+        replace_source(None, part)
+        life.start()
+        assert answer(life.daemon) == expected and life.model()["adopted"] is False
+        assert f"file {i + 1} of 3 of its source was changed or replaced since" in life.daemon.log()
+    life.crash()
+    parts[2].rename(tmp_path / "away")
+    life.start(ready=False)
+    assert life.daemon.process.wait(60) == 1 and not life.segments()
+    assert f"{parts[2]}: No such file or directory" in life.daemon.log()
+    life.forget()
 
 
 @pytest.mark.skipif(not ROOT, reason="only root can give objects away")
@@ -444,7 +473,7 @@ def test_a_stored_copy_of_a_changed_file_is_dropped_and_replaced(lives, store, o
     os.utime(own_tiny, (1, 1))
     assert answer(life.start()) == expected
     assert life.model()["adopted"] is False and life.model()["restart"] == "fdstore"
-    assert "a stored object is not adopted: its source was changed since" in life.daemon.log()
+    assert "a stored object is not adopted: file 1 of 1 of its source was changed or replaced since" in life.daemon.log()
     store.wait_for(lambda: len(store.held) == 1 and store.inodes() != before, "the new copy in its place")
 
 

@@ -196,10 +196,12 @@ START_TEST(notices_a_file_changed_meanwhile)
 	struct loaded loaded;
 	struct err err;
 	const struct load_progress progress = {touch, NULL};
+	struct load_input input;
 	build(&b, NARROW);
 	touched_fd = load_fixture_file(b.bytes, b.n);
 	load_fixture_order(&order);
-	ck_assert_int_eq(model_load(&order, touched_fd, &progress, &loaded, &err), -ESTALE);
+	load_fixture_input(touched_fd, &input);
+	ck_assert_int_eq(model_load(&order, &input, &progress, &loaded, &err), -ESTALE);
 	ck_assert_uint_eq(load_fixture_objects(&order), 0);
 	close(touched_fd);
 	builder_fini(&b);

@@ -50,6 +50,7 @@ void load_fixture_order(struct message_load *out)
 	snprintf(out->instance, sizeof out->instance, "test-%d", getpid());
 	snprintf(out->model, sizeof out->model, "tiny");
 	out->generation = 1;
+	out->n_files = 1;
 	out->huge = SEGMENT_HUGE_OFF;
 	out->group = UINT32_MAX;
 	ck_assert_int_eq(topology_load(NULL, &topology, &err), 0);
@@ -60,16 +61,35 @@ void load_fixture_order(struct message_load *out)
 	ck_assert_uint_eq(out->n_nodes, 1);
 }
 
+void load_fixture_input(int fd, struct load_input *out)
+{
+	*out = (struct load_input){.fd = fd, .role = FILE_WEIGHTS, .name = "made for tests.gguf"};
+}
+
 static void ignore_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
 {
 	(void)context;
 	ck_assert_uint_le(done_bytes, total_bytes);
 }
 
+int load_fixture_load_parts(const struct message_load *order, const int *fds, struct loaded *out, struct err *err)
+{
+	const struct load_progress progress = {ignore_progress, NULL};
+	struct load_input inputs[16];
+	ck_assert_uint_le(order->n_files, 16);
+	for (uint32_t i = 0; i < order->n_files; i++) {
+		inputs[i] = (struct load_input){.fd = fds[i], .role = FILE_WEIGHTS};
+		snprintf(inputs[i].name, sizeof inputs[i].name, "part %u", i + 1);
+	}
+	return model_load(order, inputs, &progress, out, err);
+}
+
 int load_fixture_load(const struct message_load *order, int fd, struct loaded *out, struct err *err)
 {
 	const struct load_progress progress = {ignore_progress, NULL};
-	return model_load(order, fd, &progress, out, err);
+	struct load_input input;
+	load_fixture_input(fd, &input);
+	return model_load(order, &input, &progress, out, err);
 }
 
 unsigned load_fixture_objects(const struct message_load *order)

@@ -9,10 +9,16 @@ int load_fixture_file(const void *bytes, size_t n_bytes);
 /* The same in memory, for thousands of them: a disk would have to write each before O_DIRECT could read it. */
 int load_fixture_memory(const void *bytes, size_t n_bytes);
 
-/* An order for one copy on this machine's first node with memory, named after the running test program and process. */
+/* An order for one copy of one file on this machine's first node with memory, named after the running test program and
+ * process. */
 void load_fixture_order(struct message_load *out);
 
-/* Loads without progress. */
+/* The one file of such an order. */
+void load_fixture_input(int fd, struct load_input *out);
+
+/* Loads a model in several files, "part 1" to "part n", without progress; order->n_files says how many. */
+int load_fixture_load_parts(const struct message_load *order, const int *fds, struct loaded *out, struct err *err);
+/* Loads one file, the same way. */
 int load_fixture_load(const struct message_load *order, int fd, struct loaded *out, struct err *err);
 
 /* The number of objects of this order's instance in /dev/shm. */

@@ -49,6 +49,18 @@ static int finish(struct loader *loader)
 	return WEXITSTATUS(status);
 }
 
+/* An order to load, and the file of it. */
+static void order_load(const struct loader *loader, const struct message_load *order, int file)
+{
+	struct message_files files;
+	memset(&files, 0, sizeof files);
+	files.n = 1;
+	files.file[0].role = FILE_WEIGHTS;
+	strcpy(files.file[0].name, "made for tests.gguf");
+	ck_assert_int_eq(message_send(loader->fd, MESSAGE_LOAD, order, sizeof *order, NULL, 0), 0);
+	ck_assert_int_eq(message_send(loader->fd, MESSAGE_FILES, &files, sizeof files, &file, 1), 0);
+}
+
 static int model_file(uint32_t ffn)
 {
 	struct gguf_builder b;
@@ -71,7 +83,7 @@ START_TEST(loads_and_hands_over)
 	int fd = model_file(8192);
 	load_fixture_order(&order);
 	order.backing = _i;
-	ck_assert_int_eq(message_send(loader.fd, MESSAGE_LOAD, &order, sizeof order, &fd, 1), 0);
+	order_load(&loader, &order, fd);
 	while (message_receive(loader.fd, &message) == 1) {
 		const struct message_progress *progress = message_payload(&message, sizeof *progress, 0);
 		const struct message_segment *segment = message_payload(&message, sizeof *segment, 1);
@@ -112,7 +124,7 @@ static struct message_segment leave(const struct message_load *order, int file, 
 	struct message_segment segment;
 	struct loader loader = start();
 	memset(&segment, 0, sizeof segment);
-	ck_assert_int_eq(message_send(loader.fd, MESSAGE_LOAD, order, sizeof *order, &file, 1), 0);
+	order_load(&loader, order, file);
 	while (message_receive(loader.fd, &message) == 1)
 		if (message.type == MESSAGE_SEGMENT) {
 			segment = *(const struct message_segment *)message.payload;
@@ -132,7 +144,8 @@ static struct message_adopt adopt_order(const struct message_load *load, int fil
 	order.load = *load;
 	order.n_candidates = 1;
 	ck_assert_int_eq(fstat(file, &st), 0);
-	ck_assert_int_eq(source_describe(&st, load->path, &order.source), 0);
+	ck_assert_int_eq(source_begin(load->path, &order.source), 0);
+	ck_assert_int_eq(source_add(&order.source, "made for tests.gguf", FILE_WEIGHTS, &st), 0);
 	return order;
 }
 
@@ -198,7 +211,7 @@ START_TEST(loads_where_nothing_can_be_adopted)
 	struct message_segment left = leave(&load, file, &fd);
 	struct message_adopt order = adopt_order(&load, file);
 	struct loader loader = start();
-	order.source.mtime_ns++;
+	order.source.files[0]++;
 	offer(&loader, &order, &left, fd);
 	ck_assert_int_eq(message_receive(loader.fd, &message), 1);
 	ck_assert_uint_eq(message.type, MESSAGE_REFUSED);
@@ -206,11 +219,12 @@ START_TEST(loads_where_nothing_can_be_adopted)
 	ck_assert_ptr_nonnull(refused);
 	ck_assert_str_eq(refused->name, left.name);
 	ck_assert_uint_eq(refused->node, left.node);
-	ck_assert_msg(strstr(refused->why.text, "changed since") != NULL, "%s", refused->why.text);
+	ck_assert_msg(strstr(refused->why.text, "file 1 of 1 of its source was changed or replaced since") != NULL,
+		      "%s", refused->why.text);
 	ck_assert_int_eq(message_receive(loader.fd, &message), 1);
 	ck_assert_uint_eq(message.type, MESSAGE_NOT_ADOPTED);
 	ck_assert_uint_eq(load_fixture_objects(&load), 0);
-	ck_assert_int_eq(message_send(loader.fd, MESSAGE_LOAD, &load, sizeof load, &file, 1), 0);
+	order_load(&loader, &load, file);
 	do
 		ck_assert_int_eq(message_receive(loader.fd, &message), 1);
 	while (message.type == MESSAGE_PROGRESS);
@@ -285,18 +299,70 @@ START_TEST(says_why_it_failed)
 	struct loader loader = start();
 	int fd = load_fixture_file("GGUF\3\0\0\0garbage, and more of it than a header has", 50);
 	load_fixture_order(&order);
-	ck_assert_int_eq(message_send(loader.fd, MESSAGE_LOAD, &order, sizeof order, &fd, 1), 0);
+	order_load(&loader, &order, fd);
 	expect_failure(&loader, "made for tests.gguf: offset 8: header, tensor count");
 	ck_assert_uint_eq(load_fixture_objects(&order), 0);
 	close(fd);
 
 	loader = start();
-	ck_assert_int_eq(message_send(loader.fd, MESSAGE_LOAD, &order, sizeof order, NULL, 0), 0);
+	fd = load_fixture_memory("", 1);
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_LOAD, &order, sizeof order, &fd, 1), 0);
 	expect_failure(&loader, "no order to load");
+	close(fd);
 
 	loader = start();
 	ck_assert_int_eq(message_send(loader.fd, MESSAGE_DRAIN, NULL, 0, NULL, 0), 0);
 	expect_failure(&loader, "no order to load");
+}
+END_TEST
+
+/* Of an order for two files, what follows it. */
+static struct loader order_two(void)
+{
+	struct message_load order;
+	struct loader loader = start();
+	load_fixture_order(&order);
+	order.n_files = 2;
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_LOAD, &order, sizeof order, NULL, 0), 0);
+	return loader;
+}
+
+START_TEST(files_have_to_be_what_was_announced)
+{
+	static const struct {
+		uint32_t n, n_fds;
+	} wrong[] = {{0, 0}, {1, 2}, {2, 1}, {3, 3}, {UINT32_MAX, 2}, {MESSAGE_MAX_FDS + 1, 2}};
+	struct message_files files;
+	struct message_load order;
+	struct loader loader;
+	int file = model_file(96), fds[3] = {file, file, file};
+	memset(&files, 0, sizeof files);
+	for (uint32_t i = 0; i < MESSAGE_MAX_FDS; i++)
+		files.file[i] = (struct message_file){FILE_WEIGHTS, "part"};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		files.n = wrong[i].n;
+		loader = order_two();
+		ck_assert_int_eq(message_send(loader.fd, MESSAGE_FILES, &files, sizeof files, fds, wrong[i].n_fds), 0);
+		expect_failure(&loader, "file 1 of 2 did not come");
+	}
+	/* One, and then no more. */
+	files.n = 1;
+	loader = order_two();
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_FILES, &files, sizeof files, fds, 1), 0);
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_DRAIN, NULL, 0, NULL, 0), 0);
+	expect_failure(&loader, "file 2 of 2 did not come");
+
+	memset(files.file[0].name, 'n', sizeof files.file[0].name);
+	loader = order_two();
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_FILES, &files, sizeof files, fds, 1), 0);
+	expect_failure(&loader, "file 1 of 2 has a name without an end");
+
+	load_fixture_order(&order);
+	order.n_files = SEGMENT_FILES_MAX + 1;
+	loader = start();
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_LOAD, &order, sizeof order, NULL, 0), 0);
+	expect_failure(&loader, "257 files are announced");
+	close(file);
 }
 END_TEST
 
@@ -345,6 +411,7 @@ int main(void)
 	tcase_add_test(tcase, loads_where_nothing_can_be_adopted);
 	tcase_add_test(tcase, adopts_one_copy_for_each_node);
 	tcase_add_test(tcase, says_why_it_failed);
+	tcase_add_test(tcase, files_have_to_be_what_was_announced);
 	tcase_add_test(tcase, candidates_have_to_be_what_was_announced);
 	tcase_add_test(tcase, ends_without_an_order);
 	suite_add_tcase(suite, tcase);

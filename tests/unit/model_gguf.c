@@ -97,7 +97,7 @@ START_TEST(plans_a_good_file)
 	ck_assert_int_eq((int)p.tokenizer.bos, 1);
 	ck_assert_int_eq((int)p.tokenizer.unk, -1);
 	ck_assert(!p.tokenizer.add_bos);
-	ck_assert_uint_eq(p.chat_template.n_bytes, 28);
+	ck_assert_uint_eq(p.template_bytes, 28);
 	model_plan_fini(&p);
 	gguf_fini(&gguf);
 	builder_fini(&b);
@@ -205,7 +205,6 @@ START_TEST(refuses_what_it_does_not_compute)
 		{"llama.rope.scaling.yarn_log_multiplier", 1},
 		{"llama.rope.scaling.of_later_years", 1},
 		{"llama.attention.value_length", 32},
-		{"split.count", 3},
 	};
 	struct gguf_builder b;
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {

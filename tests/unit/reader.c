@@ -80,7 +80,7 @@ static void read_files_of(const char *directory, enum io_backend backend)
 		int fd = make_file(directory, sizes[i]);
 		struct reader *reader;
 		struct err err = {""};
-		ck_assert_msg(reader_open(fd, sizes[i], backend, &reader, &err) == 0, "%s", err.text);
+		ck_assert_msg(reader_open(fd, 0, sizes[i], backend, &reader, &err) == 0, "%s", err.text);
 		ck_assert_uint_eq(reader_size(reader), sizes[i]);
 		read_all(reader, sizes[i], (uint32_t)i);
 		reader_close(reader);
@@ -97,6 +97,35 @@ END_TEST
 START_TEST(reads_every_byte_from_memory)
 {
 	read_files_of("/dev/shm", backends[_i]);
+}
+END_TEST
+
+/* From the middle on: what is before is not read, and offsets stay those of the file. */
+START_TEST(begins_anywhere)
+{
+	static const uint64_t starts[] = {4096, 1 << 20, (2 << 20) + 4096, FILE_BYTES / 4096 * 4096};
+	int fd = make_file(".", FILE_BYTES);
+	for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+		struct reader *reader;
+		struct err err = {""};
+		const void *view;
+		ck_assert_msg(reader_open(fd, starts[i], FILE_BYTES, backends[_i], &reader, &err) == 0, "%s", err.text);
+		for (uint64_t offset = starts[i]; offset < FILE_BYTES;) {
+			size_t n = FILE_BYTES - offset < 3000001 ? (size_t)(FILE_BYTES - offset) : 3000001;
+			ck_assert_uint_eq(reader_offset(reader), offset);
+			ck_assert_msg(reader_take(reader, n, &view, &err) == 0, "%s", err.text);
+			check_view(view, offset, n);
+			offset += n;
+		}
+		ck_assert_uint_eq(reader_bytes_read(reader), FILE_BYTES - starts[i]);
+		ck_assert_int_eq(reader_take(reader, 1, &view, &err), -EINVAL);
+		ck_assert_ptr_nonnull(strstr(err.text, "the file has 55574651"));
+		reader_close(reader);
+	}
+	struct reader *reader;
+	ck_assert_int_eq(reader_open(fd, 4097, FILE_BYTES, backends[_i], &reader, NULL), -EINVAL);
+	ck_assert_int_eq(reader_open(fd, FILE_BYTES + 4096, FILE_BYTES, backends[_i], &reader, NULL), -EINVAL);
+	close(fd);
 }
 END_TEST
 
@@ -122,7 +151,7 @@ START_TEST(leaves_the_page_cache_alone)
 	struct err err;
 	size_t before = resident_bytes(fd, FILE_BYTES);
 	ck_assert_uint_lt(before, FILE_BYTES / 2);
-	ck_assert_int_eq(reader_open(fd, FILE_BYTES, backends[_i], &reader, &err), 0);
+	ck_assert_int_eq(reader_open(fd, 0, FILE_BYTES, backends[_i], &reader, &err), 0);
 	read_all(reader, FILE_BYTES, 1);
 	reader_close(reader);
 	ck_assert_uint_lt(resident_bytes(fd, FILE_BYTES), before + FILE_BYTES / 10);
@@ -136,7 +165,7 @@ START_TEST(restores_the_descriptors_flags)
 	int flags = fcntl(fd, F_GETFL);
 	struct reader *reader;
 	struct err err;
-	ck_assert_int_eq(reader_open(fd, 8192, backends[_i], &reader, &err), 0);
+	ck_assert_int_eq(reader_open(fd, 0, 8192, backends[_i], &reader, &err), 0);
 	reader_close(reader);
 	ck_assert_int_eq(fcntl(fd, F_GETFL), flags);
 	close(fd);
@@ -151,7 +180,7 @@ START_TEST(skips)
 	struct err err;
 	const void *view;
 	uint64_t at = 1000, far = 48u << 20;
-	ck_assert_int_eq(reader_open(fd, FILE_BYTES, backends[_i], &reader, &err), 0);
+	ck_assert_int_eq(reader_open(fd, 0, FILE_BYTES, backends[_i], &reader, &err), 0);
 	ck_assert_int_eq(reader_skip(reader, at, &err), 0);
 	ck_assert_int_eq(reader_take(reader, 5000, &view, &err), 0);
 	check_view(view, at, 5000);
@@ -164,7 +193,7 @@ START_TEST(skips)
 	ck_assert_int_eq(reader_take(reader, 1, &view, &err), -EINVAL);
 	reader_close(reader);
 	/* Closing in the middle, with reads in flight. */
-	ck_assert_int_eq(reader_open(fd, FILE_BYTES, backends[_i], &reader, &err), 0);
+	ck_assert_int_eq(reader_open(fd, 0, FILE_BYTES, backends[_i], &reader, &err), 0);
 	ck_assert_int_eq(reader_take(reader, 1, &view, &err), 0);
 	reader_close(reader);
 	close(fd);
@@ -180,7 +209,7 @@ START_TEST(reports_a_file_that_shrank)
 		struct err err = {""};
 		const void *view;
 		char expected[64];
-		ck_assert_int_eq(reader_open(fd, 7 << 20, backends[_i], &reader, &err), 0);
+		ck_assert_int_eq(reader_open(fd, 0, 7 << 20, backends[_i], &reader, &err), 0);
 		int rc = 0;
 		for (uint64_t offset = 0; rc == 0 && offset < 7 << 20; offset += 1 << 20) {
 			rc = reader_take(reader, 1 << 20, &view, &err);
@@ -202,17 +231,17 @@ START_TEST(refuses_what_it_cannot_do)
 	struct reader *reader = NULL;
 	struct err err;
 	const void *view;
-	ck_assert_int_eq(reader_open(-1, 100, backends[_i], &reader, &err), -EBADF);
+	ck_assert_int_eq(reader_open(-1, 0, 100, backends[_i], &reader, &err), -EBADF);
 	int fd = make_file(".", FILE_BYTES);
-	ck_assert_int_eq(reader_open(fd, UINT64_MAX, backends[_i], &reader, &err), -EINVAL);
+	ck_assert_int_eq(reader_open(fd, 0, UINT64_MAX, backends[_i], &reader, &err), -EINVAL);
 	ck_assert_ptr_null(reader);
-	ck_assert_int_eq(reader_open(fd, FILE_BYTES, backends[_i], &reader, &err), 0);
+	ck_assert_int_eq(reader_open(fd, 0, FILE_BYTES, backends[_i], &reader, &err), 0);
 	ck_assert_int_eq(reader_take(reader, VIEW_MAX_BYTES + 1, &view, &err), -EINVAL);
 	reader_close(reader);
 	close(fd);
 	int pipes[2];
 	ck_assert_int_eq(pipe(pipes), 0);
-	ck_assert_int_eq(reader_open(pipes[0], 100, backends[_i], &reader, &err), -EINVAL);
+	ck_assert_int_eq(reader_open(pipes[0], 0, 100, backends[_i], &reader, &err), -EINVAL);
 	close(pipes[0]);
 	close(pipes[1]);
 	reader_close(NULL);
@@ -227,6 +256,7 @@ int main(void)
 	tcase_set_timeout(tcase, 120);
 	tcase_add_loop_test(tcase, reads_every_byte_from_a_disk, 0, n);
 	tcase_add_loop_test(tcase, reads_every_byte_from_memory, 0, n);
+	tcase_add_loop_test(tcase, begins_anywhere, 0, n);
 	tcase_add_loop_test(tcase, leaves_the_page_cache_alone, 0, n);
 	tcase_add_loop_test(tcase, restores_the_descriptors_flags, 0, n);
 	tcase_add_loop_test(tcase, skips, 0, n);

@@ -40,7 +40,8 @@ START_TEST(what_was_filled_is_what_readers_see)
 	ck_assert_str_eq(header->instance, segment_rig_instance());
 	ck_assert_str_eq(header->model, "tiny.Q4_0");
 	ck_assert_str_eq(header->source.path, "/models/tiny.gguf");
-	ck_assert_int_eq(header->source.ctime_ns, 5);
+	ck_assert_uint_eq(header->source.n_files, 2);
+	ck_assert_uint_eq(header->source.files[1], 5);
 	const unsigned char *payload = (const unsigned char *)view.base + SEGMENT_HEADER_BYTES;
 	for (uint64_t i = 0; i < report.total_bytes - SEGMENT_HEADER_BYTES; i++)
 		if (payload[i] != (i < RIG_PAYLOAD ? segment_rig_byte(i) : 0))
@@ -372,6 +373,7 @@ START_TEST(a_spoilt_header_is_refused_by_name)
 	REFUSES(memset(h->instance, 'i', sizeof h->instance), "instance");
 	REFUSES(memset(h->model, 'm', sizeof h->model), "model");
 	REFUSES(memset(h->source.path, 'p', sizeof h->source.path), "source path");
+	REFUSES(h->source.n_files = SEGMENT_FILES_MAX + 1, "source of 257 files");
 #undef REFUSES
 	*h = good;
 	ck_assert_int_eq(ftruncate(copy, 4096), 0);

@@ -44,12 +44,7 @@ struct segment_spec segment_rig_spec(enum segment_backing backing, uint64_t payl
 		.group = (gid_t)-1,
 		.pack_layout = 7,
 		.isa = 9,
-		.source = {.device = 1,
-			   .inode = 2,
-			   .size_bytes = 3,
-			   .mtime_ns = 4,
-			   .ctime_ns = 5,
-			   .path = "/models/tiny.gguf"},
+		.source = {.path = "/models/tiny.gguf", .size_bytes = 3, .n_files = 2, .files = {4, 5}},
 	};
 	return spec;
 }

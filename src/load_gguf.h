@@ -1,0 +1,12 @@
+/* The headers of GGUF files during a load. */
+#ifndef WEIGHTD_LOAD_GGUF_H
+#define WEIGHTD_LOAD_GGUF_H
+
+#include "src/format/gguf.h"
+#include "src/load_files.h"
+
+/* Reads and parses the headers of all files with weights and joins them. The result views the files' prefixes. -EINVAL,
+ * -ENOTSUP and -EIO with offset and field. */
+int load_gguf(struct load_files *files, struct gguf *out, struct err *err);
+
+#endif

@@ -1,0 +1,146 @@
+/* A split model's parts are found by their names, as llama.cpp's gguf-split writes them, because the parent reads no
+ * byte of a model; what the parts say of themselves is the loader's to compare (src/format/gguf_join.c). */
+#include "src/model_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "src/message.h"
+#include "src/source.h"
+
+static const char part_form[] = "-00000-of-00000.gguf"; /* 0: a digit */
+enum { PART_FORM_BYTES = sizeof part_form - 1, PART_NO_AT = 1, PART_COUNT_AT = 10, PART_DIGITS = 5 };
+
+/* A number of PART_DIGITS digits. */
+static uint32_t number_at(const char *digits)
+{
+	uint32_t number = 0;
+	for (unsigned i = 0; i < PART_DIGITS; i++)
+		number = number * 10 + (uint32_t)(digits[i] - '0');
+	return number;
+}
+
+/* The end of a path that has the form of a part's; NULL if it has not. */
+static const char *part_of(const char *path)
+{
+	size_t n = strlen(path);
+	if (n < PART_FORM_BYTES)
+		return NULL;
+	const char *end = path + n - PART_FORM_BYTES;
+	for (size_t i = 0; i < PART_FORM_BYTES; i++)
+		if (part_form[i] == '0' ? end[i] < '0' || end[i] > '9' : end[i] != part_form[i])
+			return NULL;
+	return end;
+}
+
+static int count_parts(const char *path, uint32_t *out, struct err *err)
+{
+	const char *end = part_of(path);
+	if (!end) {
+		*out = 1;
+		return 0;
+	}
+	uint32_t no = number_at(end + PART_NO_AT), count = number_at(end + PART_COUNT_AT);
+	if (no < 1 || no > count)
+		return err_set(err, -EINVAL, "path: by its name %.160s is part %u of %u", path, no, count);
+	if (no > 1)
+		return err_set(
+			err, -EINVAL,
+			"path: by its name %.120s is part %u of %u; it has to name the first, ...-00001-of-%05u.gguf",
+			path, no, count, count);
+	if (count > SEGMENT_FILES_MAX)
+		return err_set(err, -EINVAL, "path: by its name %.160s is one of %u parts, at most %d are possible",
+			       path, count, SEGMENT_FILES_MAX);
+	*out = count;
+	return 0;
+}
+
+static int add(struct model_files *files, uint32_t role, const char *path, struct err *err)
+{
+	struct model_file *file = &files->files[files->n];
+	size_t n = strlen(path);
+	if (n >= sizeof file->path)
+		return err_set(err, -ENAMETOOLONG, "path: %.160s: longer than %zu characters", path,
+			       sizeof file->path - 1);
+	memcpy(file->path, path, n + 1);
+	const char *slash = strrchr(file->path, '/');
+	file->name = slash ? slash + 1 : file->path;
+	if (strlen(file->name) >= sizeof(((struct message_file *)0)->name))
+		return err_set(err, -ENAMETOOLONG, "path: %.160s: its name is too long", path);
+	file->role = role;
+	files->n++;
+	return 0;
+}
+
+static int add_parts(struct model_files *files, const char *path, uint32_t n_parts, struct err *err)
+{
+	char part[CONFIG_PATH];
+	int rc = add(files, FILE_WEIGHTS, path, err);
+	for (uint32_t i = 1; i < n_parts && rc == 0; i++) {
+		int kept = (int)(strlen(path) - PART_FORM_BYTES);
+		snprintf(part, sizeof part, "%.*s-%05u-of-%05u.gguf", kept, path, i + 1, n_parts);
+		rc = add(files, FILE_WEIGHTS, part, err);
+	}
+	return rc;
+}
+
+int model_files_find(const struct config_model *model, struct model_files *out, struct err *err)
+{
+	struct model_files files = {.path = model->path};
+	uint32_t n_parts;
+	int rc = count_parts(model->path, &n_parts, err);
+	if (rc)
+		return rc;
+	files.files = calloc(n_parts, sizeof *files.files);
+	if (!files.files)
+		return err_set(err, -ENOMEM, "no memory for the names of %u files", n_parts);
+	rc = add_parts(&files, model->path, n_parts, err);
+	if (rc) {
+		model_files_free(&files);
+		return rc;
+	}
+	*out = files;
+	return 0;
+}
+
+void model_files_free(struct model_files *files)
+{
+	free(files->files);
+	*files = (struct model_files){.n = 0};
+}
+
+static int refuse(const struct model_file *file, const char *what, int code, struct err *err)
+{
+	size_t n = strlen(file->path); /* its end says which part it is */
+	return err_set(err, code, "%s %s: %s", what, file->path + (n > 180 ? n - 180 : 0),
+		       code == -EINVAL ? "not a regular file" : strerror(-code));
+}
+
+int model_file_open(const struct model_file *file, int *fd, struct err *err)
+{
+	int opened = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (opened < 0)
+		return refuse(file, "cannot open", -errno, err);
+	*fd = opened;
+	return 0;
+}
+
+int model_files_describe(const struct model_files *files, struct segment_source *out, struct err *err)
+{
+	struct segment_source source;
+	struct stat st;
+	int rc = source_begin(files->path, &source);
+	for (uint32_t i = 0; i < files->n && rc == 0; i++) {
+		const struct model_file *file = &files->files[i];
+		rc = stat(file->path, &st) ? -errno : source_add(&source, file->name, file->role, &st);
+		if (rc)
+			return refuse(file, "cannot use", rc, err);
+	}
+	if (rc)
+		return err_set(err, rc, "%.180s: %s", files->path, strerror(-rc));
+	*out = source;
+	return 0;
+}
