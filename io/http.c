@@ -19,7 +19,18 @@
 
 enum { KEPT_BYTES = 16384 /* buffers grown past this are given back between requests */ };
 
-enum field { CONTENT_TYPE, AUTHORIZATION, EXPECT, HOST, TRANSFER_ENCODING, N_FIELDS, NOT_KEPT = N_FIELDS };
+enum field {
+	CONTENT_TYPE,
+	AUTHORIZATION,
+	EXPECT,
+	HOST,
+	TRANSFER_ENCODING,
+	ORIGIN,
+	REQUESTED_METHOD,
+	REQUESTED_HEADERS,
+	N_FIELDS,
+	NOT_KEPT = N_FIELDS
+};
 
 static const char *const field_names[N_FIELDS] = {
 	[CONTENT_TYPE] = "content-type",
@@ -27,6 +38,9 @@ static const char *const field_names[N_FIELDS] = {
 	[EXPECT] = "expect",
 	[HOST] = "host",
 	[TRANSFER_ENCODING] = "transfer-encoding",
+	[ORIGIN] = "origin",
+	[REQUESTED_METHOD] = "access-control-request-method",
+	[REQUESTED_HEADERS] = "access-control-request-headers",
 };
 
 /* Bytes that grow; always room for a terminator after `used`. */
@@ -45,7 +59,7 @@ struct http_parser {
 	struct text head;	/* the kept values, each terminated */
 	size_t value[N_FIELDS]; /* where in `head`; ABSENT */
 	enum field field;	/* of the value being read */
-	char name[24];		/* of the field being read; longer names are none of ours */
+	char name[32];		/* of the field being read; longer names are none of ours */
 	size_t name_bytes;
 	size_t header_bytes; /* names, values and their separators so far, trailers and chunk extensions included */
 	struct text body;
@@ -200,6 +214,11 @@ static int on_header_value_complete(llhttp_t *llhttp)
 static const char *value_of(const struct http_parser *parser, enum field field)
 {
 	return parser->value[field] == ABSENT ? "" : parser->head.bytes + parser->value[field];
+}
+
+const char *http_origin(const struct http_parser *parser)
+{
+	return value_of(parser, ORIGIN);
 }
 
 static int check_target(struct http_parser *parser)
@@ -382,6 +401,9 @@ static void hand_out(struct http_parser *parser, struct http_request *out)
 		.query = query ? query : "",
 		.content_type = value_of(parser, CONTENT_TYPE),
 		.authorization = value_of(parser, AUTHORIZATION),
+		.origin = value_of(parser, ORIGIN),
+		.requested_method = value_of(parser, REQUESTED_METHOD),
+		.requested_headers = value_of(parser, REQUESTED_HEADERS),
 		.body = parser->body.bytes ? parser->body.bytes : "",
 		.body_bytes = parser->body.used,
 		.keep_alive = parser->keep_alive,
@@ -433,7 +455,7 @@ size_t http_format_head(char *out, size_t size, int status, const char *content_
 	char length[64] = "";
 	if (n_body == HTTP_CHUNKED)
 		snprintf(length, sizeof length, "Transfer-Encoding: chunked\r\n");
-	else if (n_body != HTTP_UNTIL_CLOSE)
+	else if (n_body != HTTP_UNTIL_CLOSE && status != 204) /* which has no body, and must not say how long it is */
 		snprintf(length, sizeof length, "Content-Length: %llu\r\n", (unsigned long long)n_body);
 	bool typed = content_type && *content_type;
 	int n = snprintf(out, size, "HTTP/1.1 %03d %s\r\n%s%s%s%sConnection: %s\r\n%s\r\n", status, http_reason(status),

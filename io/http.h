@@ -17,7 +17,9 @@ struct http_request {		   /* views into the parser, valid until http_next */
 	const char *path;	   /* decoded of nothing, without the query, terminated */
 	const char *query;	   /* after '?', "" */
 	const char *content_type;  /* "" when absent */
-	const char *authorization; /* "" when absent */
+	const char *authorization; /* "" when absent, as are all below */
+	const char *origin;
+	const char *requested_method, *requested_headers; /* Access-Control-Request-... */
 	const char *body;
 	size_t body_bytes;
 	bool keep_alive;
@@ -42,6 +44,8 @@ enum http_state { HTTP_NEED_MORE, HTTP_COMPLETE, HTTP_CONTINUE /* client waits f
  */
 enum http_state http_feed(struct http_parser *parser, const char *bytes, size_t n_bytes, struct http_request *out,
 			  int *status, struct err *err);
+/* The Origin of the request that is being read, also of one that is refused; "" when absent. View, as those. */
+const char *http_origin(const struct http_parser *parser);
 /* Lets go of the request handed out; call http_feed(…, NULL, 0, …) next. Gives a large body's memory back. */
 void http_next(struct http_parser *parser);
 /* Bytes of a request have come that is not complete yet (an idle connection and a slow one are not the same). */

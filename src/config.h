@@ -34,6 +34,7 @@ struct config {
 	char socket_group[64];		 /* "" */
 	char listen[128];		 /* "" or loopback host:port */
 	char api_keys_file[CONFIG_PATH]; /* "": calls are not authenticated */
+	char cors_origins[1024];	 /* "": pages of other origins may not call */
 	char control_socket[108];	 /* /run/weightd/control.sock */
 	uint32_t io;			 /* enum io_backend: auto | uring | epoll */
 	uint32_t max_connections;	 /* 1024 */

@@ -100,6 +100,37 @@ static int check_listen(const char *value, struct err *err)
 		host);
 }
 
+/* One origin as browsers write it: a scheme and a host, perhaps a port, and no path (RFC 6454, section 7). */
+static bool is_origin(const char *text, size_t n)
+{
+	const char *host = memmem(text, n, "://", 3);
+	if (!host || !isalpha((unsigned char)text[0]) || host + 3 == text + n)
+		return false;
+	for (const char *p = text; p < host; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("+-.", *p))
+			return false;
+	for (const char *p = host + 3; p < text + n; p++)
+		if (!isalnum((unsigned char)*p) && !strchr(".-_:[]", *p))
+			return false;
+	return true;
+}
+
+static int check_origins(const char *value, struct err *err)
+{
+	unsigned n_origins = 0;
+	bool any = false;
+	for (const char *at = value; *(at += strspn(at, ", ")); n_origins++) {
+		size_t n = strcspn(at, ", ");
+		bool is_any = n == 1 && *at == '*';
+		if (!is_any && !is_origin(at, n))
+			return err_set(err, -EINVAL, "'%.*s' is not an origin such as https://example.org:8443",
+				       n > 60 ? 60 : (int)n, at);
+		any |= is_any;
+		at += n;
+	}
+	return any && n_origins > 1 ? err_set(err, -EINVAL, "'*' allows every origin and stands alone") : 0;
+}
+
 #define MEMBER(m) .offset = offsetof(struct config, m), .size = sizeof(((struct config *)0)->m)
 #define KIB UINT64_C(1024)
 #define MIB (1024 * KIB)
@@ -130,6 +161,12 @@ static const struct config_key server_keys[] = {
 		 "with a number sign are comments. It must be readable for its owner alone, the daemon's user or root. "
 		 "Every path but /health then wants a key. A change takes effect with a restart. Empty: no key is "
 		 "asked for."},
+	{"cors_origins", KEY_TEXT, MEMBER(cors_origins), .check = check_origins,
+	 .allowed = "list of origins, * or empty", .fallback = "",
+	 .help = "Origins whose pages may call from a browser, such as https://chat.example.org, separated by blanks; "
+		 "* "
+		 "is every page there is, which on a machine with a browser means every site its user visits. Empty: "
+		 "none, and browsers show a page no answer."},
 	{"control_socket", KEY_TEXT, MEMBER(control_socket), .check = check_path, .allowed = "absolute path",
 	 .fallback = "RUNTIME/control.sock",
 	 .help = "Unix socket for weightctl status and stop. Its mode is 0600: only the daemon's user and root get "

@@ -321,6 +321,11 @@ static int start(struct front *front, struct err *err)
 	if (rc)
 		return rc;
 	front->fleet.by_beginning = front->order.prefix_cache;
+	if (!memchr(front->order.cors_origins, 0, sizeof front->order.cors_origins))
+		return err_set(err, -EPROTO, "the parent's list of origins does not end");
+	rc = cors_init(&front->cors, front->order.cors_origins);
+	if (rc)
+		return err_set(err, rc, "no memory for the list of origins");
 	rc = call_table_init(&front->calls, front->order.max_queue);
 	if (rc)
 		return err_set(err, rc, "no memory for the table of calls");
@@ -370,6 +375,7 @@ static void stop(struct front *front)
 	call_table_fini(&front->calls);
 	api_json_fini(&front->scratch);
 	keys_free(&front->keys);
+	cors_fini(&front->cors);
 	pulse_detach(front->pulse);
 }
 

@@ -22,6 +22,7 @@
 #include "src/api/json.h"
 #include "src/front/call.h"
 #include "src/front/connection.h"
+#include "src/front/cors.h"
 #include "src/front/fleet.h"
 #include "src/front/metrics.h"
 #include "src/keys.h"
@@ -54,6 +55,7 @@ struct front {
 	int status;		 /* exit status once the loop has stopped */
 
 	struct keys keys; /* that clients must show one of; none: they need not */
+	struct cors cors; /* of which other origins pages may call */
 	struct fleet fleet;
 	struct call_table calls;
 	struct message_state state; /* the parent's last word on models and memory */

@@ -150,6 +150,7 @@ struct message_serve {
 	uint32_t prefix_cache;	  /* 1: workers keep prompts, so that prompts which begin alike should meet */
 	struct idset cpus;	  /* where the front runs; empty: anywhere */
 	uint64_t uid, gid;
+	char cors_origins[1024]; /* as the key has it */
 };
 
 struct message_worker_up {

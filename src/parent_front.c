@@ -131,6 +131,7 @@ void front_start(struct parent *parent)
 		.uid = parent->uid,
 		.gid = parent->gid,
 	};
+	snprintf(order.cors_origins, sizeof order.cors_origins, "%s", c->cors_origins);
 	int fds[4] = {pulse_fd, parent->unix_fd};
 	uint32_t n_fds = 2;
 	if (order.has_tcp)

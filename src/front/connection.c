@@ -62,7 +62,8 @@ struct connection {
 	bool last;     /* no request after this answer */
 	/* of the request being answered */
 	bool keep_alive, is_http_1_0, is_head;
-	bool chunked; /* its answer is */
+	bool chunked;	   /* its answer is */
+	const char *lines; /* further header lines of its answer; borrows */
 	struct loop_op receive, send, hangup;
 	struct output output;
 };
@@ -160,6 +161,7 @@ static void begin_answering(struct connection *connection)
 	connection->request_begun = false;
 	connection->answerer = NULL;
 	connection->chunked = false;
+	connection->lines = "";
 	if (!connection->hangup.in_flight) /* ended while the request was read: it ends again at once, now as `gone` */
 		loop_hangup(connection->set->loop, &connection->hangup, connection->socket);
 }
@@ -353,7 +355,7 @@ static int queue_head(struct connection *connection, int status, const char *con
 	size_t n = 0;
 	if (gmtime_r(&now, &utc)) /* RFC 9110, 6.6.1: a server with a clock says when */
 		n = strftime(lines, sizeof lines, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc);
-	int more = snprintf(lines + n, sizeof lines - n, "%s", extra ? extra : "");
+	int more = snprintf(lines + n, sizeof lines - n, "%s%s", extra ? extra : "", connection->lines);
 	if (connection->last || connection->set->crowded)
 		connection->keep_alive = false;
 	size_t n_head = more < 0 || (size_t)more >= sizeof lines - n
@@ -470,6 +472,16 @@ void *connection_answerer(const struct connection *connection)
 void connection_set_answerer(struct connection *connection, void *answerer)
 {
 	connection->answerer = answerer;
+}
+
+void connection_set_lines(struct connection *connection, const char *lines)
+{
+	connection->lines = lines;
+}
+
+const char *connection_origin(const struct connection *connection)
+{
+	return http_origin(connection->parser);
 }
 
 void connection_drain(struct connection *connection)

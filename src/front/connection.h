@@ -100,6 +100,12 @@ void *connection_owner(const struct connection *connection); /* the set's owner 
 void *connection_answerer(const struct connection *connection);
 void connection_set_answerer(struct connection *connection, void *answerer);
 
+/* Header lines that the answer to the request at hand will have besides others, whatever it is: each ends with \r\n.
+ * Borrowed until the answer has begun. */
+void connection_set_lines(struct connection *connection, const char *lines);
+/* The Origin of the request at hand or refused, "": none. View, to be used before the handler returns. */
+const char *connection_origin(const struct connection *connection);
+
 /* A whole answer, with Content-Length. `extra`: further header lines, each ending with \r\n, or "". To a HEAD request
  * only the head goes out. 0; -EPIPE when the client is gone or was found too slow (`gone` comes or came); -ENOMEM
  * likewise: the connection is given up. */

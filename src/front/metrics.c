@@ -9,8 +9,8 @@
 #include "src/front/metrics_text.h"
 
 /* Every status the front sends, so that a label can't grow without bound; 0 stands for any other. */
-static const int codes[METRICS_CODES] = {200, 400, 401, 404, 405, 408, 413, 414, 417,
-					 429, 431, 500, 501, 502, 503, 505, 0};
+static const int codes[METRICS_CODES] = {200, 204, 400, 401, 403, 404, 405, 408, 413, 414,
+					 417, 429, 431, 500, 501, 502, 503, 505, 0};
 
 static const char *const path_of[N_ROUTES] = {
 	[ROUTE_CHAT] = "/v1/chat/completions",

@@ -41,6 +41,20 @@ void reply_unauthorized(struct front *front, struct connection *connection, enum
 	send_error(front, connection, route, &error, "WWW-Authenticate: Bearer\r\n");
 }
 
+void reply_preflight(struct front *front, struct connection *connection, const struct http_request *request)
+{
+	char extra[CORS_PREFLIGHT_BYTES];
+	struct api_error error;
+	if (!cors_allows(&front->cors, request->origin)) {
+		api_error_set(&error, 403, "origin_not_allowed", NULL,
+			      "pages of the origin '%.120s' may not call here (cors_origins)", request->origin);
+		reply_error(front, connection, ROUTE_OTHER, &error);
+		return;
+	}
+	metrics_request(front, ROUTE_OTHER, 204);
+	connection_answer(connection, 204, NULL, "", 0, cors_preflight(request, extra));
+}
+
 void reply_wrong_method(struct front *front, struct connection *connection, enum front_route route, const char *allow)
 {
 	struct api_error error;

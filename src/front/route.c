@@ -65,6 +65,11 @@ void route_request(struct connection *connection, const struct http_request *htt
 {
 	struct front *front = connection_owner(connection);
 	struct api_error error;
+	connection_set_lines(connection, cors_lines(&front->cors, http->origin));
+	if (cors_is_preflight(&front->cors, http)) { /* browsers show no key when they ask this */
+		reply_preflight(front, connection, http);
+		return;
+	}
 	/* Whoever watches the service needs no key to see that it lives. */
 	if (front->keys.n && strcmp(http->path, "/health") != 0 && !keys_admit(&front->keys, http->authorization)) {
 		reply_unauthorized(front, connection, ROUTE_OTHER, http->authorization[0]);
@@ -89,7 +94,9 @@ void route_request(struct connection *connection, const struct http_request *htt
 
 void route_refused(struct connection *connection, int status, const char *reason)
 {
+	struct front *front = connection_owner(connection);
 	struct api_error error;
+	connection_set_lines(connection, cors_lines(&front->cors, connection_origin(connection)));
 	api_error_set(&error, status, NULL, NULL, "%s", reason);
-	reply_error(connection_owner(connection), connection, ROUTE_OTHER, &error);
+	reply_error(front, connection, ROUTE_OTHER, &error);
 }
