@@ -2,7 +2,8 @@
  *
  * The result equals what PyPI's jinja2 renders with the settings transformers uses (ImmutableSandboxedEnvironment,
  * trim_blocks, lstrip_blocks, loop controls), byte for byte. No template is recognised by name or hash. Values are JSON
- * values; there is no clock, no file, no random number. */
+ * values; there is no clock, no file, no random number: strftime_now exists only if the variable `now` says the time.
+ */
 #ifndef WEIGHTD_ENGINE_TEMPLATE_H
 #define WEIGHTD_ENGINE_TEMPLATE_H
 
@@ -48,9 +49,9 @@ struct template_rendering;
 /* Template and what the input points to are borrowed until the end. Returns owned. 0, -ENOMEM. */
 int template_rendering_begin(const struct template *template, const struct template_input *input,
 			     const struct template_limits *limits, struct template_rendering **out);
-/* Goes on for about `work` steps of up to a tenth of a microsecond each. Only parsing JSON and the statement it is in go
- * on as long as they take: some milliseconds at most. Returns 1: there is more to do; 0: the text can
- * be taken; or an error as template_render. */
+/* Goes on for about `work` steps of up to a tenth of a microsecond each. Only parsing JSON and the statement it is in
+ * go on as long as they take: some milliseconds at most. Returns 1: there is more to do; 0: the text can be taken; or
+ * an error as template_render. */
 int template_rendering_advance(struct template_rendering *rendering, uint64_t work, struct err *err);
 /* The text, once, after a 0. Returns owned, as from template_render. */
 char *template_rendering_take(struct template_rendering *rendering, size_t *n_bytes);

@@ -291,6 +291,8 @@ def random_request(rng):
         variables["enable_thinking"] = rng.random() < 0.5
     if rng.random() < 0.2:
         variables["strict"] = True
+    if rng.random() < 0.5:
+        variables["now"] = f"20{rng.randrange(10, 99)}-0{rng.randrange(1, 10)}-{rng.randrange(10, 29)}"
     return {
         "messages": random_messages(rng),
         "variables": variables,

@@ -1,6 +1,7 @@
 """What PyPI's jinja2 renders with the settings that transformers gives it, and the C renderer behind the same call."""
 
 import copy
+import datetime
 import json
 import os
 import pathlib
@@ -58,6 +59,8 @@ def expected(template, messages=(), variables=None, bos_token="", eos_token="", 
         "add_generation_prompt": add_generation_prompt,
         **(variables or {}),
     }
+    if "now" in context:  # the request's own time, where transformers takes the machine's
+        context["strftime_now"] = lambda format: datetime.datetime.fromisoformat(context["now"]).strftime(format)
     try:
         text = ENVIRONMENT.from_string(template).render(context)
         text.encode()

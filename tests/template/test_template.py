@@ -1,6 +1,7 @@
 """The template interpreter against PyPI's jinja2. Needs the built tests/template/render (WEIGHTD_BUILD: the build
 directory); without it the tests fail, they are not skipped."""
 
+import datetime
 import errno
 import json
 import os
@@ -15,6 +16,7 @@ import gguf
 import oracle
 import pytest
 import snippets
+import styles
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
@@ -95,10 +97,13 @@ def test_what_is_refused_is_refused_in_words(renderer, expression):
     assert not isinstance(oracle.expected("{{ " + expression + " }}", variables=snippets.VARIABLES), Exception)
 
 
-@pytest.mark.parametrize("style", chats.STYLES)
+STYLES = {**chats.STYLES, **styles.STYLES}
+
+
+@pytest.mark.parametrize("style", STYLES)
 def test_chat_templates_over_random_conversations(renderer, style):
     rng = random.Random(style)
-    n, n_texts, n_refused = compare(renderer, ((chats.STYLES[style], chats.random_request(rng)) for _ in range(300)))
+    n, n_texts, n_refused = compare(renderer, ((STYLES[style], chats.random_request(rng)) for _ in range(300)))
     assert n_texts > n / 4, "most conversations must render, or nothing is compared"
     assert n_refused == 0
 
@@ -185,6 +190,15 @@ def test_sigma_at_the_end_of_words(renderer):
     words = ["".join(rng.choice(pieces) for _ in range(rng.randrange(1, 7))) for _ in range(2000)]
     template = "{% for w in a %}{{ w.lower() }}|{{ w.title() }}|{{ w.capitalize() }}|{{ w|title }}\n{% endfor %}"
     assert oracle.differs(renderer, template, variables={"a": words}) is None
+
+
+def test_the_date_is_written_as_python_writes_it(renderer):
+    letters = "aAwdbBmyYHIpMSfzZjUWcxXGuV%"
+    template = "{{ strftime_now('" + " ".join(f"%{c}" for c in letters) + " %-d %e é') }}"
+    rng = random.Random(8)
+    for _ in range(300):
+        now = datetime.datetime(rng.randrange(1900, 2200), rng.randrange(1, 13), rng.randrange(1, 29), rng.randrange(24), rng.randrange(60))
+        assert oracle.differs(renderer, template, variables={"now": now.isoformat(timespec="minutes")}) is None
 
 
 def test_a_hostile_template_ends(renderer):

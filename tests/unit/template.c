@@ -144,11 +144,44 @@ START_TEST(what_is_not_supported_is_named)
 	fails("{% for a in b recursive %}{% endfor %}", -ENOTSUP, "recursive loops");
 	fails("{% include 'x' %}", -ENOTSUP, "'include'");
 	fails("{{ 'a'|urlize }}", -ENOTSUP, "'urlize'");
-	fails("{{ strftime_now('%Y') }}", -ENOTSUP, "'strftime_now'");
 	fails("{{ 'a'.encode() }}", -ENOTSUP, "'encode'");
 	fails("{{ range }}", -ENOTSUP, "printing");
-	renders("{% if false %}{{ strftime_now('%Y') }}{{ 'a'|urlize }}{% endif %}ok", NULL, "ok");
-	renders("{% if strftime_now is defined %}yes{% endif %}", NULL, "yes");
+	renders("{% if false %}{{ 'a'|urlize }}{% endif %}ok", NULL, "ok");
+}
+END_TEST
+
+/* The time of a request is what it says, and never the clock's. */
+START_TEST(the_date_is_a_variable)
+{
+	const char *day = "{\"now\": \"2026-11-30\"}", *time = "{\"now\": \"2024-02-29T09:05:07\"}";
+	static const char *const wrong[] = {"5",
+					    "\"\"",
+					    "\"2026\"",
+					    "\"2026-02-30\"",
+					    "\"2026-13-01\"",
+					    "\"2026-1-1\"",
+					    "\"2026-11-30T\"",
+					    "\"2026-11-30T24:00\"",
+					    "null",
+					    "\"2026-11-30T10:00:00Z\""};
+	renders("{{ strftime_now('%d %B %Y') }}", day, "30 November 2026");
+	renders("{{ strftime_now(format='%a %-d %b, %j %H:%M:%S.%f%z%% é') }}", time,
+		"Thu 29 Feb, 060 09:05:07.000000% é");
+	renders("{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% else %}1999{% endif %}", NULL, "1999");
+	renders("{% macro m() %}{{ strftime_now('%Y') }}{% endmacro %}{{ m() }}{{ now }}", day, "20262026-11-30");
+	fails("a\n{{ strftime_now('%Y') }}", -EINVAL,
+	      "line 2: 'strftime_now' is undefined, because the request does not");
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		char variables[64];
+		int rc;
+		snprintf(variables, sizeof variables, "{\"now\": %s}", wrong[i]);
+		ck_assert_ptr_null(render_limited("{{ strftime_now('%Y') }}", variables, NULL, &rc));
+		ck_assert_int_eq(rc, -EINVAL);
+		ck_assert_ptr_nonnull(strstr(err.text, "'now' must be a date"));
+	}
+	int rc;
+	ck_assert_ptr_null(render_limited("{{ strftime_now('%s') }}", day, NULL, &rc));
+	ck_assert_int_eq(rc, -ENOTSUP);
 }
 END_TEST
 
@@ -399,6 +432,7 @@ int main(void)
 	tcase_add_test(errors, raise_exception_gives_the_templates_own_words);
 	tcase_add_test(errors, errors_name_the_line);
 	tcase_add_test(errors, what_is_not_supported_is_named);
+	tcase_add_test(language, the_date_is_a_variable);
 	TCase *limits = tcase_create("limits");
 	tcase_set_timeout(limits, 60);
 	tcase_add_test(limits, steps_are_limited);

@@ -40,6 +40,9 @@ struct builtin {
 	uint8_t n_required;
 	bool variadic;					/* takes `given` as it is; arguments[] stay missing */
 	const char *parameters[BUILTIN_MAX_PARAMETERS]; /* NULL ends them; "" cannot be given by name */
+	/* A global function that there is only if the caller's variables have this one; what using it says otherwise.
+	 */
+	const char *needs, *without;
 };
 
 struct builtin_table {

@@ -3,10 +3,31 @@
  * Lists of statements under way are frames on a stack of their own, not calls of C functions, so that rendering can
  * stop between any two statements and go on later. A macro whose call is all that is printed is such a list, too; one
  * that is called within a larger expression runs to its end, and so does every expression (RENDER_STATEMENT_STEPS). */
+#include <string.h>
+
 #include "src/engine/template/builtin.h"
 #include "src/engine/template/iter.h"
 #include "src/engine/template/loop.h"
 #include "src/engine/template/render.h"
+
+/* The global function of that name, if there is one; undefined if it needs what the caller has not given. */
+static int load_global(struct render *r, const struct text *name, struct value *value)
+{
+	const struct builtin *global = builtin_global(name);
+	struct value needed = {.kind = VALUE_NONE};
+	if (!global)
+		return 0;
+	if (global->needs) {
+		const struct text key = {global->needs, strlen(global->needs), strlen(global->needs), false};
+		int rc = dict_get(r, r->context, value_text(&key), &needed);
+		if (rc)
+			return rc;
+	}
+	if (needed.kind == VALUE_MISSING)
+		return value_undefined_hint(r, global->without, value);
+	*value = (struct value){.kind = VALUE_FUNCTION, .function = global};
+	return 0;
+}
 
 int render_scope_enter(struct render *r, const struct scope_plan *plan)
 {
@@ -19,9 +40,10 @@ int render_scope_enter(struct render *r, const struct scope_plan *plan)
 			int rc = dict_get(r, r->context, value_text(load->name), &value);
 			if (rc)
 				return rc;
-			const struct builtin *global = value.kind == VALUE_MISSING ? builtin_global(load->name) : NULL;
-			if (global)
-				value = (struct value){.kind = VALUE_FUNCTION, .function = global};
+			if (value.kind == VALUE_MISSING)
+				rc = load_global(r, load->name, &value);
+			if (rc)
+				return rc;
 		}
 		r->activation->slots[load->slot] = value;
 	}

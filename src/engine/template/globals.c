@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "src/engine/template/builtin.h"
+#include "src/engine/template/date.h"
 #include "src/engine/template/iter.h"
 #include "src/engine/template/render.h"
 
@@ -198,7 +199,13 @@ static const struct builtin table[] = {
 	{.name = "namespace", .run = global_namespace, .variadic = true},
 	{.name = "cycler", .run = global_cycler, .variadic = true},
 	{.name = "joiner", .run = global_joiner, .parameters = {"sep"}},
-	{.name = "strftime_now"}, /* there is no clock here */
+	{.name = "strftime_now",
+	 .run = date_strftime_now,
+	 .n_required = 1,
+	 .parameters = {"format"},
+	 .needs = "now",
+	 .without = "'strftime_now' is undefined, because the request does not say the date (chat_template_kwargs: "
+		    "{\"now\": \"2026-11-30\"})"},
 	{.name = "lipsum"},
 };
 
