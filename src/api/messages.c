@@ -104,7 +104,8 @@ static int write_message(yyjson_val *message, size_t index, struct api_json *out
 		if (write_member(key, value, index, out, error))
 			return -1;
 	}
-	api_json_text(out, "}");
+	/* Clients leave out what is null; templates ask for it by name. */
+	api_json_text(out, yyjson_obj_get(message, "content") ? "}" : ",\"content\":null}");
 	return 0;
 }
 

@@ -138,7 +138,7 @@ START_TEST(tools_reach_the_template)
 		"\"tool_calls\":[]}],\"chat_template_kwargs\":{\"k\":1},\"tools\":[" TOOL "]%s}";
 	static const char messages[] =
 		"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a1\",\"type\":\"function\",\"function\":{\"name\":"
-		"\"f\",\"arguments\":{\"a\":1}}}]},{\"role\":\"tool\",\"tool_call_id\":\"a1\",\"content\":\"2\"}]";
+		"\"f\",\"arguments\":{\"a\":1}}}],\"content\":null},{\"role\":\"tool\",\"tool_call_id\":\"a1\",\"content\":\"2\"}]";
 	static const struct {
 		const char *more, *variables;
 		bool tools;
