@@ -55,6 +55,7 @@ void test_decode(const struct subject *subject);
 void test_expand(const struct subject *subject);
 void test_row(const struct subject *subject);
 void test_attention(const struct subject *subject);
+void test_low_rank(const struct subject *subject);
 void test_gemm(const struct subject *subject);
 
 #endif

@@ -13,6 +13,7 @@ static struct room alone; /* call i of the repertoire by itself */
 static void set_up(void)
 {
 	tiny = tiny_model_new(PACK_Q4_1, 42);
+	rig_adapters_new(tiny);
 	memset(&alone, 0, sizeof alone);
 	struct tiny_setup setup = rig_setup(&alone);
 	rig_run_alone(tiny, 20, &setup);
@@ -22,6 +23,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
+	rig_adapters_free();
 	tiny_model_free(tiny);
 }
 

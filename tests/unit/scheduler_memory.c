@@ -18,12 +18,14 @@ enum { SMALLEST_POOL = 10 /* pages: what the longest call of the repertoire need
 static void compute_alone(void)
 {
 	tiny = tiny_model_new(PACK_Q4_1, 42);
+	rig_adapters_new(tiny);
 	struct tiny_setup setup = rig_setup(&alone);
 	rig_run_alone(tiny, RIG_REPERTOIRE, &setup);
 }
 
 static void free_alone(void)
 {
+	rig_adapters_free();
 	tiny_model_free(tiny);
 }
 

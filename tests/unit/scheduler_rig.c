@@ -7,6 +7,27 @@
 static enum cpu_level level;
 static enum numerics numerics;
 
+enum { ADAPTERS = 2 };
+static struct adapter *adapters[ADAPTERS]; /* NULL: not asked for */
+
+void rig_adapters_new(const struct tiny_model *tiny)
+{
+	static const struct tiny_adapter_spec specs[ADAPTERS] = {
+		{70, TINY_ALL_PRODUCTS, 4, PACK_BF16, 0.25f},
+		{71, 1 << ADAPTER_K | 1 << ADAPTER_V | 1 << ADAPTER_GATE, 19, PACK_F32, -0.5f},
+	};
+	for (unsigned i = 0; i < ADAPTERS; i++)
+		adapters[i] = tiny_adapter_new(tiny, &specs[i]);
+}
+
+void rig_adapters_free(void)
+{
+	for (unsigned i = 0; i < ADAPTERS; i++) {
+		adapter_put(adapters[i]);
+		adapters[i] = NULL;
+	}
+}
+
 const char *rig_level(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "ref";
@@ -78,7 +99,10 @@ struct generation *rig_call(uint64_t id, unsigned i)
 	uint32_t n = lengths[i % 10], *prompt = malloc(n * sizeof *prompt);
 	for (uint32_t j = 0; j < n; j++)
 		prompt[j] = (i % 4 * 31 + j * j * 7 + j) % TINY_BYTES;
-	return generation_new(id, &params, prompt, n, NULL, 0, "", 0);
+	struct generation *g = generation_new(id, &params, prompt, n, NULL, 0, "", 0);
+	unsigned which = i / 4 % (ADAPTERS + 1);
+	g->adapter = adapter_get(which ? adapters[which - 1] : NULL);
+	return g;
 }
 
 void rig_run_alone(const struct tiny_model *tiny, unsigned n, const struct tiny_setup *setup)
@@ -107,6 +131,8 @@ void rig_expect_rest(struct tiny_engine *e)
 	ck_assert_uint_eq(e->kv.n_used * e->kv.page_bytes, scheduler_prefix_bytes(e->scheduler));
 	forward_rest(e->forward);
 	ck_assert_uint_eq(e->arena.bytes, scheduler_prefix_bytes(e->scheduler));
+	for (unsigned i = 0; i < ADAPTERS && adapters[i]; i++)
+		ck_assert_uint_eq(adapters[i]->n_references, 1);
 }
 
 void rig_same(const struct transcript *a, const struct transcript *b, unsigned i)

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "tests/unit/tiny_model.h"
+#include "tests/unit/tiny_adapter.h"
 
 /* What a call said. */
 struct transcript {
@@ -30,8 +30,12 @@ const char *rig_level(int argc, char **argv);
 /* An engine at that level with room for all, whose calls talk into `room`. */
 struct tiny_setup rig_setup(struct room *room);
 
-/* Call number i of a fixed repertoire: lengths, sampling and options vary with i. Calls with the same i % 4 have
- * prompts that begin alike. */
+/* Adapters for calls of the repertoire: from here on two of three have one. */
+void rig_adapters_new(const struct tiny_model *tiny);
+void rig_adapters_free(void);
+
+/* Call number i of a fixed repertoire: lengths, sampling, options and adapters vary with i. Calls with the same i % 4
+ * have prompts that begin alike. */
 struct generation *rig_call(uint64_t id, unsigned i);
 
 /* Calls [0, n) of the repertoire one after the other on a new engine. */
@@ -40,7 +44,7 @@ void rig_run_alone(const struct tiny_model *tiny, unsigned n, const struct tiny_
 /* Whether the scheduler has calls. */
 bool rig_busy(const struct tiny_engine *engine);
 
-/* All that was taken is back: no calls, no pages but the prefix cache's, no memory but theirs. */
+/* All that was taken is back: no calls, no pages but the prefix cache's, no memory but theirs, no adapter held. */
 void rig_expect_rest(struct tiny_engine *engine);
 
 void rig_same(const struct transcript *a, const struct transcript *b, unsigned i);
