@@ -6,7 +6,7 @@
 enum { FIRST_BYTES = 1 << 20 };
 
 /* Doubles the prefix until the header is whole, so that all tries together parse about twice its length. */
-static int read_header(struct load_file *file, struct gguf *out, struct err *err)
+int load_gguf_header(struct load_file *file, struct gguf *out, struct err *err)
 {
 	uint64_t need = FIRST_BYTES;
 	int rc;
@@ -28,7 +28,7 @@ int load_gguf(struct load_files *files, struct gguf *out, struct err *err)
 	struct err what = {""};
 	int rc = parts ? 0 : err_set(err, -ENOMEM, "no memory for the headers of %u files", n);
 	for (uint32_t i = 0; i < n && rc == 0; i++) {
-		rc = read_header(&files->files[i], &parts[i], &what);
+		rc = load_gguf_header(&files->files[i], &parts[i], &what);
 		if (rc)
 			load_files_blame(files, i, rc, &what, err);
 	}

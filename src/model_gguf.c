@@ -35,7 +35,7 @@ static int check_general(const struct gguf *gguf, struct err *err)
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-static int pack_kind_of(uint32_t type)
+int model_gguf_pack_kind(uint32_t type)
 {
 	switch ((enum gguf_tensor_type)type) {
 	case GGUF_TENSOR_F32:
@@ -85,7 +85,7 @@ static int plan_tensor(const struct gguf *gguf, const struct family_tensor *expe
 			       ", expected %u x %u",
 			       gguf_place(gguf, tensor, place), name, tensor->dim[0], tensor->dim[1], tensor->dim[2],
 			       tensor->dim[3], expected->cols, expected->rows);
-	int kind = pack_kind_of(tensor->type);
+	int kind = model_gguf_pack_kind(tensor->type);
 	bool plain = kind == PACK_F32 || kind == PACK_F16 || kind == PACK_BF16;
 	if (kind < 0 || (expected->vector && !plain))
 		return err_set(err, -ENOTSUP, "%s: tensor '%s', type: %s is not supported here (F32, F16, BF16 are)",

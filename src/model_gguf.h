@@ -10,4 +10,7 @@
  * -ENOMEM. The gguf, and the bytes it views, must outlive the plan. */
 int model_gguf_plan(const struct gguf *gguf, struct model_plan *out, struct err *err);
 
+/* enum pack_kind of a tensor type, -1: it has none. */
+int model_gguf_pack_kind(uint32_t type);
+
 #endif
