@@ -13,7 +13,7 @@ int api_answer_init(struct api_answer *answer, const struct api_request *request
 	uint64_t name[2];
 	*answer = (struct api_answer){
 		.endpoint = request->endpoint,
-		.shape = {.chat = request->endpoint == API_CHAT,
+		.shape = {.chat = request->endpoint & (API_CHAT | API_RESPONSE),
 			  .echo = request->echo,
 			  .logprobs = request->logprobs,
 			  .token_ids = request->return_token_ids,
@@ -27,8 +27,9 @@ int api_answer_init(struct api_answer *answer, const struct api_request *request
 	};
 	if (getrandom(name, sizeof name, 0) != sizeof name)
 		return -EIO;
-	snprintf(answer->id, sizeof answer->id, "%s-%016llx%016llx", answer->shape.chat ? "chatcmpl" : "cmpl",
-		 (unsigned long long)name[0], (unsigned long long)name[1]);
+	const char *kind = request->endpoint == API_RESPONSE ? "resp_" : answer->shape.chat ? "chatcmpl-" : "cmpl-";
+	snprintf(answer->id, sizeof answer->id, "%s%016llx%016llx", kind, (unsigned long long)name[0],
+		 (unsigned long long)name[1]);
 	answer->salt = name[1];
 	snprintf(answer->model, sizeof answer->model, "%s", model);
 	uint32_t n = api_request_n_calls(request);
@@ -36,6 +37,8 @@ int api_answer_init(struct api_answer *answer, const struct api_request *request
 	if (!answer->choices)
 		return -ENOMEM;
 	answer->n_choices = n;
+	if (request->endpoint == API_RESPONSE)
+		api_response_write_echo(request, &answer->echo);
 	return 0;
 }
 
@@ -44,6 +47,7 @@ void api_answer_fini(struct api_answer *answer)
 	for (uint32_t i = 0; i < answer->n_choices; i++)
 		api_choice_fini(&answer->choices[i]);
 	free(answer->choices);
+	api_json_fini(&answer->echo);
 	*answer = (struct api_answer){0};
 }
 
@@ -183,6 +187,9 @@ void api_answer_write(const struct api_answer *answer, struct api_json *out)
 		return;
 	case API_TEMPLATE:
 		write_text(answer, "prompt", out);
+		return;
+	case API_RESPONSE:
+		api_response_write(answer, out);
 		return;
 	case API_EMBEDDING:
 		write_embeddings(answer, out);

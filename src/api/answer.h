@@ -5,6 +5,7 @@
 
 #include "src/api/choice.h"
 #include "src/api/request.h"
+#include "src/api/response.h"
 
 struct api_answer {
 	enum api_endpoint endpoint;
@@ -17,6 +18,8 @@ struct api_answer {
 	uint64_t salt;		    /* random: of the ids of tool calls */
 	struct api_choice *choices; /* [n_choices] one per call; owned */
 	uint32_t n_choices;
+	struct api_json echo; /* of a response: what it says of its request; owned */
+	struct api_response_stream events;
 	uint32_t n_per_prompt; /* choices that share a prompt, next to each other */
 };
 

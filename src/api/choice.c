@@ -159,6 +159,7 @@ void api_choice_token(struct api_choice *choice, const struct api_shape *shape, 
 	else if (shape->logprobs)
 		add_chat_row(choice, token);
 	add_text(choice, token->text, token->text_bytes);
+	choice->reasoning_tokens += !token->is_prompt && choice->split.state == SPLIT_REASONING;
 }
 
 void api_choice_done(struct api_choice *choice, const struct record_done *done)

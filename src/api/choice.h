@@ -36,6 +36,7 @@ struct api_choice {
 	struct api_json column[N_COLUMNS]; /* owned */
 	uint64_t offset;		   /* code points of the tokens so far */
 	uint32_t prompt_tokens, generated_tokens;
+	uint32_t reasoning_tokens;	 /* with which it was thinking */
 	enum finish_reason finish;	 /* 0 while it grows */
 	struct api_split split;		 /* of a chat's text into its parts, tool calls among them */
 	bool role_sent, prompt_ids_sent; /* a stream's first chunk said them */

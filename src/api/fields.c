@@ -1,5 +1,6 @@
 #include "src/api/fields.h"
 
+#include "src/api/response.h"
 #include "src/api/tools.h"
 
 #include <math.h>
@@ -176,8 +177,11 @@ enum {
 	A = API_TEMPLATE,
 	CA = API_CHAT | API_TEMPLATE,
 	E = API_EMBEDDING,
-	CPE = CP | E,
-	ALL = CPE | T | D | A,
+	R = API_RESPONSE,
+	CR = C | R,
+	CPR = CP | R,
+	CPER = CP | E | R,
+	ALL = CPER | T | D | A,
 };
 #define NO_UPPER 0x1p31 - 1 /* where the bound is the request's size or the context */
 
@@ -187,6 +191,15 @@ static const struct api_field table[] = {
 	{"messages",              CA,  CA, api_read_messages, 1, NO_UPPER, 0, NULL},
 	{"prompt",                P,   P,  api_read_prompt, 1, API_PROMPTS_MAX, 0, NULL},
 	{"input",                 E,   E,  api_read_input, 1, API_INPUTS_MAX, 0, NULL},
+	{"input",                 R,   R,  api_read_response_value, 0, NO_UPPER, AT(input), NULL},
+	{"instructions",          R,   0,  read_text, 0, NO_UPPER, AT(instructions), NULL},
+	{"max_output_tokens",     R,   0,  read_u32, 0, NO_UPPER, AT(max_completion_tokens), NULL},
+	{"tools",                 R,   0,  api_read_response_value, 0, API_TOOLS_MAX, AT(response_tools), NULL},
+	{"tool_choice",           R,   0,  api_read_response_value, 0, 1, AT(response_choice), NULL},
+	{"text",                  R,   0,  api_read_response_value, 0, 1, AT(text), NULL},
+	{"metadata",              R,   0,  api_read_metadata, 0, 16, 0, NULL},
+	{"include",               R,   0,  api_read_include, 0, 2, 0, NULL},
+	{"reasoning",             R,   0,  api_read_reasoning, 0, 2, 0, NULL},
 	{"encoding_format",       E,   0,  read_encoding, 0, 1, 0, NULL},
 	{"dimensions",            E,   0,  read_u32, 1, NO_UPPER, AT(dimensions), NULL},
 	{"content",               T,   T,  api_read_content, 0, NO_UPPER, 0, NULL},
@@ -198,21 +211,21 @@ static const struct api_field table[] = {
 
 	{"tools",                 CA,  0,  api_read_tools, 0, API_TOOLS_MAX, 0, NULL},
 	{"tool_choice",           CA,  0,  api_read_tool_choice, 0, 1, 0, NULL},
-	{"parallel_tool_calls",   CA,  0,  read_bool, 0, 1, AT(parallel_tool_calls), NULL},
+	{"parallel_tool_calls",   CA | R,  0,  read_bool, 0, 1, AT(parallel_tool_calls), NULL},
 
-	{"stream",                CP,  0,  read_bool, 0, 1, AT(stream), NULL},
-	{"stream_options",        CP,  0,  read_stream_options, 0, 2, 0, NULL},
+	{"stream",                CPR,  0,  read_bool, 0, 1, AT(stream), NULL},
+	{"stream_options",        CPR,  0,  read_stream_options, 0, 2, 0, NULL},
 	{"max_tokens",            CP,  0,  read_u32, 0, NO_UPPER, AT(max_tokens), NULL},
 	{"max_completion_tokens", C,   0,  read_u32, 0, NO_UPPER, AT(max_completion_tokens), NULL},
 	{"stop",                  CP,  0,  api_read_stop, 0, CALL_STOPS_MAX, 0, NULL},
-	{"ignore_eos",            CP,  0,  read_bool, 0, 1, AT(ignore_eos), NULL},
-	{"forced_token_ids",      CP,  0,  api_read_forced_ids, 0, NO_UPPER, 0, NULL},
+	{"ignore_eos",            CPR,  0,  read_bool, 0, 1, AT(ignore_eos), NULL},
+	{"forced_token_ids",      CPR,  0,  api_read_forced_ids, 0, NO_UPPER, 0, NULL},
 
 	{"n",                     CP,  0,  read_u32, 1, API_CHOICES_MAX, AT(n_choices), NULL},
 	{"best_of",               P,   0,  read_u32, 1, API_CHOICES_MAX, AT(best_of), NULL},
-	{"seed",                  CP,  0,  read_seed, -0x1p63, 0x1p64, 0, NULL},
-	{"temperature",           CP,  0,  read_f32, 0, 2, AT(temperature), NULL},
-	{"top_p",                 CP,  0,  read_f32, 0, 1, AT(top_p), NULL},
+	{"seed",                  CPR,  0,  read_seed, -0x1p63, 0x1p64, 0, NULL},
+	{"temperature",           CPR,  0,  read_f32, 0, 2, AT(temperature), NULL},
+	{"top_p",                 CPR,  0,  read_f32, 0, 1, AT(top_p), NULL},
 	{"min_p",                 CP,  0,  read_f32, 0, 1, AT(min_p), NULL},
 	{"top_k",                 CP,  0,  read_u32, 0, NO_UPPER, AT(top_k), NULL},
 	{"presence_penalty",      CP,  0,  read_f32, -2, 2, AT(presence_penalty), NULL},
@@ -231,18 +244,18 @@ static const struct api_field table[] = {
 
 	{"logprobs",              P,   0,  read_u32, 0, CALL_LOGPROBS_MAX, AT(completion_logprobs), NULL},
 	{"logprobs",              C,   0,  read_bool, 0, 1, AT(chat_logprobs), NULL},
-	{"top_logprobs",          C,   0,  read_u32, 0, CALL_LOGPROBS_MAX, AT(top_logprobs), NULL},
+	{"top_logprobs",          CR,   0,  read_u32, 0, CALL_LOGPROBS_MAX, AT(top_logprobs), NULL},
 	{"echo",                  P,   0,  read_bool, 0, 1, AT(echo), NULL},
 	{"return_token_ids",      CP,  0,  read_bool, 0, 1, AT(return_token_ids), NULL},
 
 	/* These change nothing of the answer. */
-	{"user",                   CPE, 0, read_ignored, 0, 0, 0, NULL},
+	{"user",                   CPER, 0, read_ignored, 0, 0, 0, NULL},
 	{"metadata",               CP, 0, read_ignored, 0, 0, 0, NULL},
-	{"store",                  CP, 0, read_ignored, 0, 0, 0, NULL},
-	{"service_tier",           CP, 0, read_ignored, 0, 0, 0, NULL},
-	{"safety_identifier",      CP, 0, read_ignored, 0, 0, 0, NULL},
-	{"prompt_cache_key",       CP, 0, read_ignored, 0, 0, 0, NULL},
-	{"prompt_cache_retention", CP, 0, read_ignored, 0, 0, 0, NULL},
+	{"store",                  CPR, 0, read_ignored, 0, 0, 0, NULL},
+	{"service_tier",           CPR, 0, read_ignored, 0, 0, 0, NULL},
+	{"safety_identifier",      CPR, 0, read_ignored, 0, 0, 0, NULL},
+	{"prompt_cache_key",       CPR, 0, read_ignored, 0, 0, 0, NULL},
+	{"prompt_cache_retention", CPR, 0, read_ignored, 0, 0, 0, NULL},
 	{"cache_prompt",           CP, 0, read_ignored, 0, 0, 0, NULL},
 
 	/* These would change it and can't be honoured yet; the values at the end ask for nothing. */
@@ -257,6 +270,14 @@ static const struct api_field table[] = {
 	{"reasoning_effort",      CP,  0, read_unsupported, 0, 0, 0, "\"none\""},
 	{"verbosity",             CP,  0, read_unsupported, 0, 0, 0, "\"medium\""},
 	{"web_search_options",    CP,  0, read_unsupported, 0, 0, 0, NULL},
+	{"previous_response_id",  R,   0, read_unsupported, 0, 0, 0, NULL}, /* nothing is stored */
+	{"conversation",          R,   0, read_unsupported, 0, 0, 0, NULL},
+	{"prompt",                R,   0, read_unsupported, 0, 0, 0, NULL},
+	{"background",            R,   0, read_unsupported, 0, 0, 0, "false"},
+	{"max_tool_calls",        R,   0, read_unsupported, 0, 0, 0, NULL},
+	{"truncation",            R,   0, read_unsupported, 0, 0, 0, "\"disabled\""},
+	{"context_management",    R,   0, read_unsupported, 0, 0, 0, "[]"},
+	{"moderation",            R,   0, read_unsupported, 0, 0, 0, NULL},
 	/* Other servers' extensions. */
 	{"documents",             CA,  0, read_unsupported, 0, 0, 0, "[]"},
 	{"chat_template",         CA,  0, read_unsupported, 0, 0, 0, NULL},

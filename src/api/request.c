@@ -8,6 +8,7 @@
 
 #include "src/api/document.h"
 #include "src/api/fields.h"
+#include "src/api/response.h"
 #include "src/api/tools.h"
 
 enum { COMPLETION_TOKENS = 16 /* OpenAI's default for /v1/completions */ };
@@ -68,6 +69,8 @@ static int settle_constraint(const struct api_request *request, struct api_error
 /* The rules between fields, once all of them are read. */
 static int settle(struct api_request *request, struct api_error *error)
 {
+	if (request->endpoint == API_RESPONSE && api_response_settle(request, error))
+		return -1;
 	if (api_tools_settle(request, error))
 		return -1;
 	if (request->variables.failed || request->constraint_source.failed || request->biases.failed)
@@ -97,6 +100,7 @@ int api_request_read(struct api_request *request, enum api_endpoint endpoint, co
 void api_request_fini(struct api_request *request)
 {
 	yyjson_doc_free(request->document);
+	yyjson_doc_free(request->converted);
 	free(request->prompts);
 	api_json_fini(&request->messages);
 	api_json_fini(&request->variables);
@@ -114,6 +118,7 @@ static enum call_kind kind_of(const struct api_request *request, uint32_t prompt
 {
 	switch (request->endpoint) {
 	case API_CHAT:
+	case API_RESPONSE:
 		return CALL_KIND_CHAT;
 	case API_TEMPLATE:
 		return CALL_KIND_TEMPLATE;
@@ -140,7 +145,7 @@ static uint32_t flags_of(const struct api_request *request)
 		flags |= CALL_FLAG_IGNORE_END;
 	if (request->return_token_ids)
 		flags |= CALL_FLAG_PROMPT_IDS;
-	if (request->calls_tools && request->endpoint == API_CHAT)
+	if (request->calls_tools && request->endpoint != API_TEMPLATE)
 		flags |= CALL_FLAG_TOOLS;
 	if (!request->add_generation_prompt)
 		flags |= CALL_FLAG_NO_GENERATION_PROMPT;
@@ -165,7 +170,7 @@ static uint64_t append_ids(const struct api_ids *ids, struct api_json *bytes)
 
 static uint64_t append_prompt(const struct api_request *request, uint32_t at, struct api_json *bytes)
 {
-	if (request->endpoint & (API_CHAT | API_TEMPLATE)) {
+	if (request->endpoint & (API_CHAT | API_TEMPLATE | API_RESPONSE)) {
 		api_json_raw(bytes, request->messages.bytes, request->messages.n);
 		return request->messages.n;
 	}

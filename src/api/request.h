@@ -23,6 +23,7 @@ enum api_endpoint {
 	API_DETOKENIZE = 1u << 3,
 	API_TEMPLATE = 1u << 4,	 /* POST /apply-template */
 	API_EMBEDDING = 1u << 5, /* POST /v1/embeddings */
+	API_RESPONSE = 1u << 6,	 /* POST /v1/responses: a chat in other words (response.h) */
 };
 
 /* Of embeddings' inputs the bounds are OpenAI's. */
@@ -81,6 +82,10 @@ struct api_request {
 	bool chat_logprobs, has_stream_options, parallel_tool_calls;
 	yyjson_val *kwargs; /* chat_template_kwargs */
 	yyjson_val *choice; /* tool_choice, its form checked */
+	/* of a response, as they came, and what of them has another form in a chat */
+	yyjson_val *input, *response_tools, *response_choice, *text, *metadata;
+	struct api_text instructions; /* bytes NULL: none */
+	yyjson_doc *converted;	      /* owned */
 };
 
 /* Reads a body. 0, or -1 with `error` filled in; the request is to be given to api_request_fini either way. */

@@ -78,6 +78,15 @@ static void move(struct api_split *split, size_t n, struct api_json *to)
 	drop(split, n);
 }
 
+/* Held bytes that are said. */
+static void say(struct api_split *split, size_t n, const struct api_split_parts *parts)
+{
+	if (n && !split->said)
+		split->calls_before_text = split->n_calls;
+	split->said |= n > 0;
+	move(split, n, parts->content);
+}
+
 /* How `held` goes on from `at`: 1 with this word, 0: it ends within it, -1: with something else. */
 static int goes_on_with(const struct api_split *split, size_t at, const char *word)
 {
@@ -143,7 +152,7 @@ static void enter_call(struct api_split *split, size_t at, bool opened)
 /* It was none: the first n held bytes are content after all. */
 static bool not_a_call(struct api_split *split, size_t n, const struct api_split_parts *parts)
 {
-	move(split, n, parts->content);
+	say(split, n, parts);
 	split->state = SPLIT_TEXT;
 	return true;
 }
@@ -286,13 +295,13 @@ static bool step_start(struct api_split *split)
 static bool step_text(struct api_split *split, const struct api_split_parts *parts)
 {
 	if (split->format <= TOOLS_NONE) {
-		move(split, split->held.n, parts->content);
+		say(split, split->held.n, parts);
 		return false;
 	}
 	const char *mark = formats[split->format].mark;
 	bool whole;
 	size_t at = find(split, mark, &whole), text = without_spaces_behind(split, at);
-	move(split, text, parts->content);
+	say(split, text, parts);
 	if (whole)
 		enter_call(split, at - text + strlen(mark), split->format != TOOLS_MISTRAL);
 	return whole;
@@ -362,18 +371,20 @@ void api_split_finish(struct api_split *split, const struct api_split_parts *par
 	case SPLIT_START:
 		blank &= split->trim;
 		if (!blank)
-			move(split, split->held.n, parts->content);
+			say(split, split->held.n, parts);
 		break;
 	case SPLIT_TEXT:
 	case SPLIT_CALL: /* cut off in the middle */
 		if (!blank || !split->n_calls)
-			move(split, split->held.n, parts->content);
+			say(split, split->held.n, parts);
 		break;
 	case SPLIT_REASONING:
 		move(split, without_spaces_behind(split, split->held.n), parts->reasoning);
 		break;
-	case SPLIT_TAIL: /* what there is of an end mark */
 	case SPLIT_ARGUMENTS:
+		split->cut = true;
+		break;
+	case SPLIT_TAIL: /* what there is of an end mark */
 	case SPLIT_REST:
 	case SPLIT_OFF:
 	case SPLIT_DONE:

@@ -72,7 +72,10 @@ struct api_split {
 	struct api_nesting nesting;
 	struct api_tool_call *calls; /* [n_calls] owned */
 	uint32_t n_calls;
-	bool failed; /* out of memory */
+	uint32_t calls_before_text; /* before content began */
+	bool said;		    /* it has */
+	bool cut;		    /* the end came within a call's arguments */
+	bool failed;		    /* out of memory */
 };
 
 /* Where the parts go: bytes are appended. */

@@ -18,6 +18,10 @@ static void close_event(const struct api_answer *answer, struct api_json *out)
 void api_stream_begin(struct api_answer *answer, uint32_t index, struct api_json *out)
 {
 	struct api_choice *choice = &answer->choices[index];
+	if (answer->endpoint == API_RESPONSE) {
+		api_response_begin(answer, out);
+		return;
+	}
 	if (!answer->shape.chat || choice->role_sent)
 		return;
 	choice->role_sent = true;
@@ -45,6 +49,10 @@ void api_stream_news(struct api_answer *answer, uint32_t index, struct api_json 
 {
 	struct api_choice *choice = &answer->choices[index];
 	struct api_json *column = choice->column;
+	if (answer->endpoint == API_RESPONSE) {
+		api_response_news(answer, out);
+		return;
+	}
 	if (!api_choice_has_news(choice, &answer->shape))
 		return;
 	out->failed |= api_choice_failed(choice);
@@ -69,6 +77,10 @@ void api_stream_news(struct api_answer *answer, uint32_t index, struct api_json 
 
 void api_stream_finish(struct api_answer *answer, uint32_t index, struct api_json *out)
 {
+	if (answer->endpoint == API_RESPONSE) {
+		api_response_finish(answer, out);
+		return;
+	}
 	api_stream_begin(answer, index, out);
 	api_stream_news(answer, index, out);
 	open_event(answer, out);
@@ -81,6 +93,8 @@ void api_stream_finish(struct api_answer *answer, uint32_t index, struct api_jso
 
 void api_stream_end(const struct api_answer *answer, struct api_json *out)
 {
+	if (answer->endpoint == API_RESPONSE)
+		return;
 	if (answer->include_usage) {
 		open_event(answer, out);
 		api_json_text(out, "],\"usage\":");
@@ -90,8 +104,12 @@ void api_stream_end(const struct api_answer *answer, struct api_json *out)
 	api_json_text(out, "data: [DONE]\n\n");
 }
 
-void api_stream_error(const struct api_error *error, struct api_json *out)
+void api_stream_error(struct api_answer *answer, const struct api_error *error, struct api_json *out)
 {
+	if (answer->endpoint == API_RESPONSE) {
+		api_response_fail(answer, error, out);
+		return;
+	}
 	api_json_text(out, "data: ");
 	api_error_write(error, out);
 	api_json_text(out, "\n\n");

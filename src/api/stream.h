@@ -1,6 +1,6 @@
 /* An answer as server-sent events ("data: {…}\n\n"), as OpenAI's API streams: chunks of the choices as they grow, a
  * last chunk with the reason for the end of each, the usage if asked for, and "data: [DONE]". After an error event
- * nothing more comes, so that a cut answer never looks complete. */
+ * nothing more comes, so that a cut answer never looks complete. Responses have events of their own (response.h). */
 #ifndef WEIGHTD_SRC_API_STREAM_H
 #define WEIGHTD_SRC_API_STREAM_H
 
@@ -16,6 +16,6 @@ void api_stream_news(struct api_answer *answer, uint32_t index, struct api_json 
 void api_stream_finish(struct api_answer *answer, uint32_t index, struct api_json *out);
 /* All choices are done. */
 void api_stream_end(const struct api_answer *answer, struct api_json *out);
-void api_stream_error(const struct api_error *error, struct api_json *out);
+void api_stream_error(struct api_answer *answer, const struct api_error *error, struct api_json *out);
 
 #endif

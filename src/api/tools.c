@@ -199,7 +199,7 @@ static int constrain(struct api_request *request, struct api_error *error)
 	int rc = 0;
 	if (source.failed)
 		rc = api_error_set(error, 500, NULL, NULL, "out of memory");
-	else if (request->endpoint == API_CHAT && (required || restricted || strict))
+	else if (request->endpoint != API_TEMPLATE && (required || restricted || strict))
 		rc = api_constrain(request, CALL_CONSTRAINT_CALLS, "tools", source.bytes, source.n, error);
 	api_json_fini(&source);
 	return rc;
@@ -234,7 +234,7 @@ int api_tools_settle(struct api_request *request, struct api_error *error)
 
 /* --- calls of earlier turns ------------------------------------------------------------------- */
 
-static int write_arguments(yyjson_val *arguments, struct api_place place, struct api_json *out, struct api_error *error)
+int api_write_arguments(yyjson_val *arguments, struct api_place place, struct api_json *out, struct api_error *error)
 {
 	if (yyjson_is_obj(arguments)) {
 		api_json_value(out, arguments);
@@ -276,7 +276,7 @@ static int write_call(yyjson_val *call, size_t message, size_t i, struct api_jso
 	api_json_value(out, name);
 	api_json_text(out, ",\"arguments\":");
 	struct api_place place = at_call(message, i, ".function.arguments");
-	if (write_arguments(yyjson_obj_get(function, "arguments"), place, out, error))
+	if (api_write_arguments(yyjson_obj_get(function, "arguments"), place, out, error))
 		return -1;
 	api_json_text(out, "}}");
 	return 0;

@@ -1,6 +1,7 @@
 #include "src/front/exchange.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,7 +27,7 @@ static void end(struct exchange *exchange)
 
 static void observe_duration(struct exchange *exchange)
 {
-	if (exchange->route == ROUTE_CHAT || exchange->route == ROUTE_COMPLETIONS)
+	if (exchange->route == ROUTE_CHAT || exchange->route == ROUTE_COMPLETIONS || exchange->route == ROUTE_RESPONSES)
 		metrics_observe(&exchange->model->metrics.duration, METRICS_SECONDS,
 				clock_now_ns() - exchange->started_ns);
 }
@@ -40,7 +41,7 @@ static void fail(struct exchange *exchange, const struct api_error *error)
 	if (exchange->head_sent) {
 		front->metrics.stream_errors++;
 		api_json_reset(&front->scratch);
-		api_stream_error(error, &front->scratch);
+		api_stream_error(&exchange->answer, error, &front->scratch);
 		if (!front->scratch.failed)
 			connection_write(exchange->connection, front->scratch.bytes, front->scratch.n);
 		connection_drain(exchange->connection);
@@ -198,6 +199,8 @@ void exchange_done(struct front_call *call, const struct record_done *done)
 static void name_prompt(const struct front_call *call, struct api_error *error)
 {
 	const struct api_answer *answer = &call->exchange->answer;
+	if (answer->endpoint == API_RESPONSE && strcmp(error->param, "messages") == 0)
+		snprintf(error->param, sizeof error->param, "input");
 	bool named = strcmp(error->param, "prompt") == 0 || strcmp(error->param, "input") == 0;
 	if (!named || answer->n_choices == answer->n_per_prompt)
 		return;

@@ -19,6 +19,7 @@ struct path {
 static const struct path paths[] = {
 	{"/v1/chat/completions", ROUTE_CHAT, API_CHAT, NULL},
 	{"/v1/completions", ROUTE_COMPLETIONS, API_COMPLETION, NULL},
+	{"/v1/responses", ROUTE_RESPONSES, API_RESPONSE, NULL},
 	{"/v1/embeddings", ROUTE_EMBEDDINGS, API_EMBEDDING, NULL},
 	{"/tokenize", ROUTE_TOKENIZE, API_TOKENIZE, NULL},
 	{"/detokenize", ROUTE_DETOKENIZE, API_DETOKENIZE, NULL},

@@ -11,7 +11,21 @@ import weightd
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_completion_tokens": 1}
 COMPLETION = {"prompt": "Hi", "max_tokens": 1}
+RESPONSE = {"input": "Hi", "max_output_tokens": 1}
+EMBEDDING = {"input": "Hi"}
 PATHS = {"chat": ("/v1/chat/completions", CHAT), "completions": ("/v1/completions", COMPLETION)}
+ALSO = {"responses": ("/v1/responses", RESPONSE), "embeddings": ("/v1/embeddings", EMBEDDING)}
+# Numbers that these have: name: (least, most, whether only integers count)
+ALSO_NUMBERS = {
+    "responses": {
+        "max_output_tokens": (0, 2**31 - 1, True),
+        "top_logprobs": (0, 20, True),
+        "temperature": (0, 2, False),
+        "top_p": (0, 1, False),
+        "seed": (-(2**63), 2**64 - 1, True),
+    },
+    "embeddings": {"dimensions": (1, 128, True)},
+}
 
 # name: (least, most, whether only integers count); where it exists is in ENDPOINTS
 NUMBERS = {
@@ -101,6 +115,25 @@ def is_good(text, least, most, integers):
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return least <= value <= most and (isinstance(value, int) or not integers)
+
+
+@pytest.mark.parametrize("endpoint, name", [(endpoint, name) for endpoint in ALSO for name in ALSO_NUMBERS[endpoint]])
+def test_numbers_of_the_others(tiny_daemon, endpoint, name):
+    path, body = ALSO[endpoint]
+    least, most, integers = ALSO_NUMBERS[endpoint][name]
+    client = KeptAlive(tiny_daemon.socket)
+    for text in [*HOSTILE, json.dumps(least), json.dumps(most)]:
+        good = is_good(text, least, most, integers)
+        if good and name == "max_output_tokens" and json.loads(text) > 100:
+            continue  # good, and long
+        status, answer = client.post(path, with_field(body, name, text))
+        assert status == (200 if good else 400), (text, answer)
+        assert good or answer["error"]["param"] == name, (text, answer)
+    for text in NOT_JSON:
+        status, answer = client.post(path, with_field(body, name, text))
+        assert status == 400 and answer["error"]["code"] == "invalid_json", (text, answer)
+    assert client.post(path, json.dumps(body))[0] == 200
+    client.close()
 
 
 @pytest.mark.parametrize(

@@ -452,7 +452,7 @@ START_TEST(errors_are_openais)
 	       "\"code\":\"model_not_found\"}}");
 	api_json_reset(&out);
 	api_error_set(&error, 502, NULL, NULL, "gone");
-	api_stream_error(&error, &out);
+	api_stream_error(&answer, &error, &out);
 	expect("data: {\"error\":{\"message\":\"gone\",\"type\":\"server_error\",\"param\":null,\"code\":null}}\n\n");
 	api_json_fini(&out);
 }

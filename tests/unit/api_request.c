@@ -23,6 +23,7 @@ static const char *base_of(enum api_endpoint endpoint)
 	case API_DETOKENIZE:
 		return "{\"tokens\":[1]";
 	case API_EMBEDDING:
+	case API_RESPONSE:
 		return "{\"input\":\"hi\"";
 	}
 	return NULL;
@@ -94,6 +95,19 @@ static const struct verdict {
 	{API_CHAT, "temprature", "--------------"}, /* not a field at all: not even null */
 	{API_TOKENIZE, "temperature", "--------------"},
 	{API_EMBEDDING, "dimensions", "--++---------+"},
+	{API_RESPONSE, "instructions", "--------+----+"},
+	{API_RESPONSE, "max_output_tokens", "-+++---------+"},
+	{API_RESPONSE, "tools", "---------+---+"},
+	{API_RESPONSE, "tool_choice", "-------------+"},
+	{API_RESPONSE, "text", "----------+--+"},
+	{API_RESPONSE, "metadata", "----------+--+"},
+	{API_RESPONSE, "include", "---------+---+"},
+	{API_RESPONSE, "reasoning", "----------+--+"},
+	{API_RESPONSE, "store", "++++++++++++++"},
+	{API_RESPONSE, "background", "------------++"},
+	{API_RESPONSE, "previous_response_id", "-------------+"},
+	{API_RESPONSE, "temperature", "-++----+-----+"},
+	{API_RESPONSE, "n", "--------------"},
 	{API_EMBEDDING, "encoding_format", "-------------+"},
 };
 
@@ -210,6 +224,28 @@ static const struct body_case {
 	{API_COMPLETION, "{\"prompt\":[[1],2]}", "prompt[1]"},
 	{API_COMPLETION, "{\"prompt\":[[1],[[2]]]}", "prompt[1][0]"},
 	{API_DETOKENIZE, "{\"tokens\":[]}", NULL},
+	{API_RESPONSE, "{}", "input"},
+	{API_RESPONSE, "{\"input\":[{\"role\":\"user\",\"content\":\"x\"}]}", NULL},
+	{API_RESPONSE, "{\"input\":[{\"type\":\"reasoning\",\"summary\":[]}]}", NULL},
+	{API_RESPONSE,
+	 "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"a\",\"name\":\"f\",\"arguments\":\"{}\"}]}", NULL},
+	{API_RESPONSE,
+	 "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"a\",\"name\":\"f\",\"arguments\":\"[]\"}]}",
+	 "input[0].arguments"},
+	{API_RESPONSE, "{\"input\":[[]]}", "input[0]"},
+	{API_RESPONSE, "{\"input\":[{\"type\":5}]}", "input[0].type"},
+	{API_RESPONSE,
+	 "{\"input\":\"x\",\"tools\":[{\"type\":\"function\",\"name\":\"f\"},{\"type\":\"function\",\"name\":\"f\"}]}",
+	 "tools[1].name"},
+	{API_RESPONSE, "{\"input\":\"x\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]}",
+	 "tools[0].name"},
+	{API_RESPONSE, "{\"input\":\"x\",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"n\"}}}",
+	 "text.format"},
+	{API_RESPONSE, "{\"input\":\"x\",\"text\":{\"format\":5}}", "text.format"},
+	{API_RESPONSE, "{\"input\":\"x\",\"text\":{\"format\":null,\"verbosity\":null}}", NULL},
+	{API_RESPONSE, "{\"input\":\"x\",\"tool_choice\":{\"type\":\"allowed_tools\",\"tools\":[]}}",
+	 "tool_choice.mode"},
+	{API_RESPONSE, "{\"input\":\"x\",\"top_logprobs\":2}", NULL},
 	{API_EMBEDDING, "{}", "input"},
 	{API_EMBEDDING, "{\"input\":\"\"}", "input"},
 	{API_EMBEDDING, "{\"input\":\"a\",\"encoding_format\":\"float\"}", NULL},
