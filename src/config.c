@@ -116,6 +116,15 @@ static int begin_section(struct config *config, const char *section, struct err 
 	return 0;
 }
 
+static int refuse_model_key(const char *name, struct err *err)
+{
+	char known[200] = "path, pull";
+	size_t n = strlen(known);
+	for (const struct config_key *key = config_model_keys; key->name && n < sizeof known; key++)
+		n += (size_t)snprintf(known + n, sizeof known - n, ", %s", key->name);
+	return err_set(err, -EINVAL, "unknown key '%s' in a model's section; known: %s", name, known);
+}
+
 static int set_model_key(struct config_model *model, const char *name, const char *value, struct err *err)
 {
 	for (const struct config_key *key = config_model_keys; key->name; key++) {
@@ -128,10 +137,7 @@ static int set_model_key(struct config_model *model, const char *name, const cha
 	char *member = !strcmp(name, "path") ? model->file : !strcmp(name, "pull") ? model->pull : NULL;
 	size_t size = member == model->file ? sizeof model->file : sizeof model->pull;
 	if (!member)
-		return err_set(
-			err, -EINVAL,
-			"unknown key '%s' in a model's section; known: path, pull, tool_parser, reasoning, pooling",
-			name);
+		return refuse_model_key(name, err);
 	if (!value[0] || strlen(value) >= size)
 		return err_set(err, -EINVAL, "%s: must have 1 to %zu characters", name, size - 1);
 	strcpy(member, value);

@@ -17,13 +17,14 @@ enum { CONFIG_MODELS_MAX = 16, CONFIG_PATH = 1024 };
 
 struct config_model {
 	char name[128];
-	char path[CONFIG_PATH]; /* absolute after config_finish */
-	char file[CONFIG_PATH]; /* path = FILE as written; relative ones lie in model_dir; "" with pull */
-	char pull[64];		/* pull = NAME in the catalogue; "" with path */
-	uint32_t tool_parser;	/* enum call_tool_format: auto | none | hermes | llama3 | mistral */
-	uint32_t reasoning;	/* enum call_reasoning: auto | none | think */
-	uint32_t pooling;	/* enum pooling_kind: mean | last | cls */
-	bool implied;		/* not written: added by config_finish because it was pulled */
+	char path[CONFIG_PATH];		 /* absolute after config_finish */
+	char file[CONFIG_PATH];		 /* path = FILE as written; relative ones lie in model_dir; "" with pull */
+	char pull[64];			 /* pull = NAME in the catalogue; "" with path */
+	char chat_template[CONFIG_PATH]; /* "": the model's own */
+	uint32_t tool_parser;		 /* enum call_tool_format: auto | none | hermes | llama3 | mistral */
+	uint32_t reasoning;		 /* enum call_reasoning: auto | none | think */
+	uint32_t pooling;		 /* enum pooling_kind: mean | last | cls */
+	bool implied;			 /* not written: added by config_finish because it was pulled */
 };
 
 struct config {

@@ -268,6 +268,13 @@ static const struct config_key engine_keys[] = {
 
 #define MODEL_MEMBER(m) .offset = offsetof(struct config_model, m), .size = sizeof(((struct config_model *)0)->m)
 const struct config_key config_model_keys[] = {
+	{"chat_template", KEY_TEXT, MODEL_MEMBER(chat_template), .check = check_optional_path,
+	 .allowed = "absolute path or empty", .fallback = "",
+	 .help = "File with a chat template (Jinja, UTF-8, at most 1 MiB) in place of the model's own, or for a model "
+		 "that has "
+		 "none. It is read and checked when the model is loaded, and becomes part of its copies: a changed "
+		 "template "
+		 "takes effect with the next start, which then loads the model again. Empty: the model's own."},
 	{"tool_parser", KEY_WORD, MODEL_MEMBER(tool_parser), .words = tool_words, .fallback = "auto",
 	 .help = "The format in which the model writes tool calls. auto: what its chat template shows; none: requests "
 		 "with tools are refused."},

@@ -70,8 +70,8 @@ void config_print(const struct config *config, FILE *out)
 		fprintf(out, "\n[model %s]\npath = %s\n", config->models[i].name, config->models[i].path);
 		for (const struct config_key *key = config_model_keys; key->name; key++) {
 			char value[CONFIG_PATH];
-			fprintf(out, "%s = %s\n", key->name,
-				config_key_format(key, &config->models[i], value, sizeof value));
+			config_key_format(key, &config->models[i], value, sizeof value);
+			fprintf(out, "%s =%s%s\n", key->name, value[0] ? " " : "", value);
 		}
 	}
 }

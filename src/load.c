@@ -21,6 +21,7 @@
 #include "src/load_gguf.h"
 #include "src/load_order.h"
 #include "src/load_pack.h"
+#include "src/load_template.h"
 #include "src/model_gguf.h"
 
 struct load {
@@ -41,6 +42,9 @@ static int plan(struct load *load, const struct load_input *inputs, struct err *
 		rc = load_gguf(&load->files, &load->gguf, err);
 	if (rc == 0)
 		rc = model_gguf_plan(&load->gguf, &load->plan, err);
+	for (uint32_t i = 0; i < order->n_files && rc == 0; i++)
+		if (inputs[i].role == FILE_TEMPLATE)
+			rc = load_template(&load->files, i, &load->plan, err);
 	if (rc == 0)
 		rc = tokenizer_table_bytes(&load->plan.tokenizer, &tokenizer_bytes, err);
 	if (rc == 0)

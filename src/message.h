@@ -69,7 +69,8 @@ struct message_load {
 
 /* What a file of a model is to it. */
 enum file_role {
-	FILE_WEIGHTS = 1, /* a GGUF file, or one of the parts that a model was split into */
+	FILE_WEIGHTS = 1,  /* a GGUF file, or one of the parts that a model was split into */
+	FILE_TEMPLATE = 2, /* a chat template in place of the model's own */
 };
 
 /* The next files of an order, in order, with a descriptor for each. */

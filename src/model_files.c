@@ -13,6 +13,7 @@
 
 static const char part_form[] = "-00000-of-00000.gguf"; /* 0: a digit */
 enum { PART_FORM_BYTES = sizeof part_form - 1, PART_NO_AT = 1, PART_COUNT_AT = 10, PART_DIGITS = 5 };
+enum { PARTS_MAX = SEGMENT_FILES_MAX - 1 /* and a chat template */ };
 
 /* A number of PART_DIGITS digits. */
 static uint32_t number_at(const char *digits)
@@ -51,9 +52,9 @@ static int count_parts(const char *path, uint32_t *out, struct err *err)
 			err, -EINVAL,
 			"path: by its name %.120s is part %u of %u; it has to name the first, ...-00001-of-%05u.gguf",
 			path, no, count, count);
-	if (count > SEGMENT_FILES_MAX)
+	if (count > PARTS_MAX)
 		return err_set(err, -EINVAL, "path: by its name %.160s is one of %u parts, at most %d are possible",
-			       path, count, SEGMENT_FILES_MAX);
+			       path, count, PARTS_MAX);
 	*out = count;
 	return 0;
 }
@@ -63,13 +64,12 @@ static int add(struct model_files *files, uint32_t role, const char *path, struc
 	struct model_file *file = &files->files[files->n];
 	size_t n = strlen(path);
 	if (n >= sizeof file->path)
-		return err_set(err, -ENAMETOOLONG, "path: %.160s: longer than %zu characters", path,
-			       sizeof file->path - 1);
+		return err_set(err, -ENAMETOOLONG, "%.160s: longer than %zu characters", path, sizeof file->path - 1);
 	memcpy(file->path, path, n + 1);
 	const char *slash = strrchr(file->path, '/');
 	file->name = slash ? slash + 1 : file->path;
 	if (strlen(file->name) >= sizeof(((struct message_file *)0)->name))
-		return err_set(err, -ENAMETOOLONG, "path: %.160s: its name is too long", path);
+		return err_set(err, -ENAMETOOLONG, "%.160s: its name is too long", path);
 	file->role = role;
 	files->n++;
 	return 0;
@@ -94,10 +94,12 @@ int model_files_find(const struct config_model *model, struct model_files *out, 
 	int rc = count_parts(model->path, &n_parts, err);
 	if (rc)
 		return rc;
-	files.files = calloc(n_parts, sizeof *files.files);
+	files.files = calloc(n_parts + 1, sizeof *files.files);
 	if (!files.files)
-		return err_set(err, -ENOMEM, "no memory for the names of %u files", n_parts);
+		return err_set(err, -ENOMEM, "no memory for the names of %u files", n_parts + 1);
 	rc = add_parts(&files, model->path, n_parts, err);
+	if (!rc && model->chat_template[0])
+		rc = add(&files, FILE_TEMPLATE, model->chat_template, err);
 	if (rc) {
 		model_files_free(&files);
 		return rc;

@@ -18,9 +18,9 @@ struct model_files {
 	uint32_t n;		  /* 1 to SEGMENT_FILES_MAX */
 };
 
-/* `path` names a GGUF file. Where its name ends in -00001-of-0000N.gguf it is the first part of N, which lie beside it
- * and are named alike. Opens nothing. -EINVAL: the name is that of another part, or of none there can be;
- * -ENAMETOOLONG, -ENOMEM. */
+/* Its weights, then its chat template if the settings name one. `path` names a GGUF file. Where its name ends in
+ * -00001-of-0000N.gguf it is the first part of N, which lie beside it and are named alike. Opens nothing. -EINVAL: the
+ * name is that of another part, or of none there can be; -ENAMETOOLONG, -ENOMEM. */
 int model_files_find(const struct config_model *model, struct model_files *out, struct err *err);
 void model_files_free(struct model_files *files);
 

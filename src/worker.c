@@ -131,7 +131,7 @@ static int open_model(struct worker *w, struct err *err)
 /* A template that can't be compiled costs the model its chat, not its service; the reason goes to every chat call. */
 static void compile_template(struct worker *w, char fault[256])
 {
-	struct err err = {"the model has no chat template"};
+	struct err err = {"it has no chat template, and the key chat_template of its section names none"};
 	if (w->model.template_bytes &&
 	    template_compile(w->model.chat_template, w->model.template_bytes, &w->template, &err))
 		log_warning("chat template of '%s': %s", w->order.model, err.text);

@@ -90,15 +90,24 @@ def golden():
     return json.loads((weightd.TOP / "tests/golden/smollm2-135m-instruct-q4_1.json").read_text())
 
 
+def pulled(name, file):
+    """A model's file, fetched if it is not there yet."""
+    path = weightd.model_dir() / file
+    if not path.exists():
+        subprocess.run([weightd.WEIGHTCTL, "pull", name, "--dir", path.parent, "--catalogue", weightd.CATALOGUE], check=True)
+    return path
+
+
 @pytest.fixture(scope="session")
 def model():
-    """The default model's file, fetched if it is not there yet."""
-    path = weightd.model_dir() / weightd.MODEL_FILE
-    if not path.exists():
-        subprocess.run(
-            [weightd.WEIGHTCTL, "pull", "smollm2", "--dir", path.parent, "--catalogue", weightd.CATALOGUE], check=True
-        )
-    return path
+    """The default model's file."""
+    return pulled("smollm2", weightd.MODEL_FILE)
+
+
+@pytest.fixture(scope="session")
+def gemma3():
+    """A real model of another family, without a chat template."""
+    return pulled("gemma3-270m", "gemma3-270m.gguf")
 
 
 @pytest.fixture(scope="session")

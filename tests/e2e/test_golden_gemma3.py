@@ -1,7 +1,6 @@
 """As test_golden.py, for Gemma 3 270M in Q4_K_M: another family, k-quants, a SentencePiece vocabulary, no chat template."""
 
 import json
-import subprocess
 
 import pytest
 from test_golden import check_probabilities, rows_through_decode, rows_through_prefill
@@ -18,12 +17,8 @@ def golden():
 
 
 @pytest.fixture(scope="module")
-def http():
-    path = weightd.model_dir() / "gemma3-270m.gguf"
-    if not path.exists():
-        command = [weightd.WEIGHTCTL, "pull", "gemma3-270m", "--dir", path.parent, "--catalogue", weightd.CATALOGUE]
-        subprocess.run(command, check=True)
-    with weightd.running({"gemma3": path}) as running:
+def http(gemma3):
+    with weightd.running({"gemma3": gemma3}) as running:
         yield running.http
 
 

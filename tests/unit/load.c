@@ -178,6 +178,73 @@ START_TEST(is_the_same_every_time)
 }
 END_TEST
 
+static void ignore(void *context, uint64_t done_bytes, uint64_t total_bytes)
+{
+	(void)context;
+	ck_assert_uint_le(done_bytes, total_bytes);
+}
+
+/* With a chat template in a file of its own. */
+static int load_with_template(const struct message_load *order, int fd, const void *text, size_t n_bytes,
+			      struct loaded *out, struct err *err)
+{
+	const struct load_progress progress = {ignore, NULL};
+	struct load_input inputs[2];
+	load_fixture_input(fd, &inputs[0]);
+	inputs[1] = (struct load_input){
+		.fd = load_fixture_memory(text, n_bytes), .role = FILE_TEMPLATE, .name = "chat.jinja"};
+	int rc = model_load(order, inputs, &progress, out, err);
+	close(inputs[1].fd);
+	return rc;
+}
+
+START_TEST(takes_a_template_of_its_own)
+{
+	static const char good[] = "{% for m in messages %}{{ m.content }}\u00e9{% endfor %}\n";
+	static const struct {
+		const char *text;
+		size_t n_bytes;
+		const char *part;
+	} bad[] = {
+		{"a\n{% if %}", 10, "chat.jinja: line 2: "},
+		{"\xc3\xa9\n\xc3", 4, "chat.jinja: line 2: not UTF-8 at byte 3"},
+		{"a\0b", 3, NULL},
+		{"", 0, "chat.jinja: line 1: a chat template is wanted"},
+	};
+	struct gguf_builder b;
+	struct message_load order;
+	struct loaded loaded;
+	struct segment_view view;
+	struct err err = {""};
+	build(&b, NARROW);
+	int fd = load_fixture_file(b.bytes, b.n);
+	load_fixture_order(&order);
+	order.n_files = 2;
+	ck_assert_msg(load_with_template(&order, fd, good, strlen(good), &loaded, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(segment_attach(loaded.fds[0], &view, &err), 0);
+	const char *image = (const char *)view.base + SEGMENT_HEADER_BYTES;
+	const struct image_header *header = (const void *)image;
+	ck_assert_uint_eq(header->template_bytes, strlen(good));
+	ck_assert_mem_eq(image + header->template_offset, good, strlen(good));
+	ck_assert_uint_eq(view.header->source.n_files, 2);
+	segment_detach(&view);
+	loaded_discard(&loaded);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		int rc = load_with_template(&order, fd, bad[i].text, bad[i].n_bytes, &loaded, &err);
+		if (!bad[i].part) { /* a byte like others: only that it does no harm */
+			ck_assert_int_eq(rc, 0);
+			loaded_discard(&loaded);
+			continue;
+		}
+		ck_assert_int_eq(rc, -EINVAL);
+		ck_assert_msg(strstr(err.text, bad[i].part) != NULL, "'%s' isn't in: %s", bad[i].part, err.text);
+	}
+	ck_assert_uint_eq(load_fixture_objects(&order), 0);
+	close(fd);
+	builder_fini(&b);
+}
+END_TEST
+
 static int touched_fd;
 
 /* Somebody appends to the file while it is being read. */
@@ -218,6 +285,7 @@ int main(void)
 	tcase_add_test(tcase, refuses_wrong_orders);
 	tcase_add_test(tcase, leaves_a_taken_name_alone);
 	tcase_add_test(tcase, is_the_same_every_time);
+	tcase_add_test(tcase, takes_a_template_of_its_own);
 	tcase_add_test(tcase, notices_a_file_changed_meanwhile);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);

@@ -49,14 +49,14 @@ END_TEST
 
 START_TEST(parts_lie_beside_the_first)
 {
-	struct config_model model = model_at("/models/of 3/big.Q4_K-00001-of-00256.gguf");
+	struct config_model model = model_at("/models/of 3/big.Q4_K-00001-of-00255.gguf");
 	struct model_files files;
 	struct err err = {""};
 	ck_assert_msg(model_files_find(&model, &files, &err) == 0, "%s", err.text);
-	ck_assert_uint_eq(files.n, 256);
+	ck_assert_uint_eq(files.n, 255);
 	for (uint32_t i = 0; i < files.n; i++) {
 		char expected[100];
-		snprintf(expected, sizeof expected, "/models/of 3/big.Q4_K-%05u-of-00256.gguf", i + 1);
+		snprintf(expected, sizeof expected, "/models/of 3/big.Q4_K-%05u-of-00255.gguf", i + 1);
 		ck_assert_str_eq(files.files[i].path, expected);
 		ck_assert_str_eq(files.files[i].name, expected + 13);
 		ck_assert_uint_eq(files.files[i].role, FILE_WEIGHTS);
@@ -76,7 +76,7 @@ START_TEST(refuses_other_parts)
 		{"/m/big-00004-of-00003.gguf", "is part 4 of 3"},
 		{"/m/big-00001-of-00000.gguf", "is part 1 of 0"},
 		{"/m/big-00000-of-00000.gguf", "is part 0 of 0"},
-		{"/m/big-00001-of-00257.gguf", "is one of 257 parts, at most 256 are possible"},
+		{"/m/big-00001-of-00256.gguf", "is one of 256 parts, at most 255 are possible"},
 		{"/m/big-00001-of-99999.gguf", "is one of 99999 parts"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -93,6 +93,25 @@ START_TEST(refuses_other_parts)
 	struct config_model model = model_at(path);
 	struct model_files files;
 	ck_assert_int_eq(model_files_find(&model, &files, NULL), -ENAMETOOLONG);
+}
+END_TEST
+
+START_TEST(a_chat_template_comes_last)
+{
+	static const char *const paths[] = {"/m/tiny.gguf", "/m/big-00001-of-00255.gguf"};
+	for (size_t i = 0; i < 2; i++) {
+		struct config_model model = model_at(paths[i]);
+		struct model_files files;
+		struct err err = {""};
+		strcpy(model.chat_template, "/etc/chat.jinja");
+		ck_assert_msg(model_files_find(&model, &files, &err) == 0, "%s", err.text);
+		ck_assert_uint_eq(files.n, i ? 256 : 2);
+		ck_assert_uint_eq(files.files[files.n - 2].role, FILE_WEIGHTS);
+		ck_assert_uint_eq(files.files[files.n - 1].role, FILE_TEMPLATE);
+		ck_assert_str_eq(files.files[files.n - 1].path, "/etc/chat.jinja");
+		ck_assert_str_eq(files.files[files.n - 1].name, "chat.jinja");
+		model_files_free(&files);
+	}
 }
 END_TEST
 
@@ -186,6 +205,7 @@ int main(void)
 	tcase_add_test(tcase, one_file_is_one_file);
 	tcase_add_test(tcase, parts_lie_beside_the_first);
 	tcase_add_test(tcase, refuses_other_parts);
+	tcase_add_test(tcase, a_chat_template_comes_last);
 	tcase_add_test(tcase, every_change_of_a_part_shows);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);
