@@ -93,27 +93,25 @@ static int plan_tensors(struct reader *r, struct adapter_plan *plan, struct err 
 	if (rc == 0)
 		rc = adapter_names_refuse(&left, err);
 	if (rc == 0 && plan->n == 0)
-		rc = err_set(err, -EINVAL, "the file has no tensors");
+		rc = err_set(err, -EINVAL, "adapter_model.safetensors: it has no tensors");
 	return rc;
 }
 
 static int plan_weights(struct reader *r, struct adapter_plan *out, struct err *err)
 {
 	struct adapter_plan plan;
-	struct err what = {""};
 	int rc = adapter_plan_init(&plan, r->base, err);
 	if (rc)
 		return rc;
 	plan.rope_pairing = IMAGE_ROPE_HALVES;
 	r->used = calloc(r->weights->n_tensors + 1u, sizeof *r->used);
-	rc = r->used ? plan_tensors(r, &plan, &what) : err_set(&what, -ENOMEM, "no memory for the tensors");
+	rc = r->used ? plan_tensors(r, &plan, err) : err_set(err, -ENOMEM, "no memory for the tensors");
 	free(r->used);
-	if (rc) {
+	if (rc)
 		adapter_plan_fini(&plan);
-		return err_set(err, rc, "adapter_model.safetensors: %.220s", what.text);
-	}
-	*out = plan;
-	return 0;
+	else
+		*out = plan;
+	return rc;
 }
 
 int adapter_peft_plan(const void *config, size_t n_config, const struct safetensors *weights,
