@@ -26,13 +26,17 @@ static struct tokenizer_string *views(const struct tokenizer_json_string *string
 int model_tokenizer_init(const struct tokenizer_json *json, struct tokenizer_source *out)
 {
 	struct tokenizer_source source = {
-		.model = json->kind == TOKENIZER_JSON_BYTE_LEVEL ? "gpt2" : "characters",
+		.model = json->kind == TOKENIZER_JSON_BYTE_LEVEL ? "gpt2"
+			 : json->kind == TOKENIZER_JSON_UNIGRAM	 ? "unigram"
+								 : "characters",
 		.pre = json->pre,
 		.tokens = views(json->tokens, json->n_tokens),
 		.types = json->types,
 		.n_tokens = json->n_tokens,
 		.merges = views(json->merges, json->n_merges),
 		.n_merges = json->n_merges,
+		.log_probabilities = json->scores,
+		.words_at_blanks = json->words_at_blanks,
 		.bos = json->bos,
 		.eos = json->eos,
 		.eot = -1,

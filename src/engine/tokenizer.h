@@ -1,9 +1,10 @@
 /* Text to tokens and back.
  *
  * The loader builds a flat, position-independent table from the model file's lists; workers attach to it inside the
- * shared segment and keep only small private state (a compiled pre-tokenizer). Three kinds: byte-level BPE (GGUF
+ * shared segment and keep only small private state (a compiled pre-tokenizer). Kinds: byte-level BPE (GGUF
  * tokenizer.ggml.model "gpt2") with a named pre-tokenizer, SentencePiece BPE with scores and byte fallback ("llama"),
- * and the same with a list of merges instead of scores, as tokenizer.json has it ("characters"; no GGUF name). */
+ * and the same with a list of merges instead of scores, as tokenizer.json has it ("characters"; no GGUF name). A
+ * fourth, "unigram", is SentencePiece's unigram model, also from tokenizer.json. */
 #ifndef WEIGHTD_ENGINE_TOKENIZER_H
 #define WEIGHTD_ENGINE_TOKENIZER_H
 
@@ -46,19 +47,21 @@ enum tokenizer_normalizer {
 
 /* What a model file says of its tokenizer; all pointers borrowed for the call. */
 struct tokenizer_source {
-	const char *model;		       /* "gpt2", "llama", "characters" */
+	const char *model;		       /* "gpt2", "llama", "characters", "unigram" */
 	const char *pre;		       /* "smollm", "gpt-2", "llama-bpe", "qwen2", "default"; only "gpt2" */
 	const struct tokenizer_string *tokens; /* [n_tokens], in the file's byte-to-unicode spelling */
 	const int32_t *types;		       /* [n_tokens] enum token_type, or NULL: all normal */
 	uint32_t n_tokens;
-	const float *scores; /* [n_tokens], "llama" only, else NULL: the higher is merged the earlier */
+	const float *scores;		 /* [n_tokens], "llama" only, else NULL: the higher is merged the earlier */
+	const double *log_probabilities; /* [n_tokens], "unigram" only */
 	const struct tokenizer_string *merges; /* [n_merges] "left right"; "llama" ignores them */
 	uint32_t n_merges;
 	int64_t bos, eos, eot, unk, pad;   /* -1: none */
 	uint32_t ends[TOKENIZER_MAX_ENDS]; /* [n_ends] more tokens that end an answer */
 	uint32_t n_ends;
 	bool add_bos, add_eos;
-	bool ignore_merges; /* a word that is a token is not merged, only "gpt2" */
+	bool ignore_merges;   /* a word that is a token is not merged, only "gpt2" */
+	bool words_at_blanks; /* every blank begins a word, only "unigram" */
 	enum tokenizer_blank blank;
 	enum tokenizer_normalizer normalizer;
 };

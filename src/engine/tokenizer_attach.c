@@ -28,7 +28,7 @@ static int check_header(const struct table_header *header, uint64_t bytes, struc
 		return damaged(err, "no magic");
 	if (header->version != TABLE_VERSION)
 		return damaged(err, "another version");
-	if (header->kind < TABLE_BYTE_LEVEL || header->kind > TABLE_CHARACTERS)
+	if (header->kind < TABLE_BYTE_LEVEL || header->kind > TABLE_UNIGRAM)
 		return damaged(err, "kind");
 	if (header->n_tokens == 0 || header->n_tokens > INT32_MAX)
 		return damaged(err, "number of tokens");
@@ -41,6 +41,11 @@ static int check_header(const struct table_header *header, uint64_t bytes, struc
 		return damaged(err, "what merging by spelling needs");
 	if (header->kind != TABLE_BYTE_LEVEL && (!header->string_slots || header->n_join_bytes != TABLE_JOIN_BYTES))
 		return damaged(err, "what words of characters need");
+	if (header->kind == TABLE_UNIGRAM &&
+	    (header->n_scores != header->n_tokens || header->longest_bytes > TABLE_MAX_PIECE_BYTES || header->unk < 0))
+		return damaged(err, "what the search for the likeliest tokens needs");
+	if ((header->n_scores && header->n_scores != header->n_tokens) || header->words_at_blanks > 1)
+		return damaged(err, "number of scores");
 	if ((header->n_ranks && header->n_ranks != header->n_tokens) ||
 	    (header->n_join_bytes && header->n_join_bytes != TABLE_JOIN_BYTES))
 		return damaged(err, "number of ranks or joins");
@@ -139,6 +144,16 @@ static void index_specials(struct tokenizer *tokenizer)
 	tokenizer->first[256] = at;
 }
 
+/* What crossing an unknown character costs: more than any token, by SentencePiece's constant. A damaged score, even one
+ * that is no number, makes wrong tokens and no more. */
+static double unknown_score(const struct table *table)
+{
+	double least = 0;
+	for (uint32_t id = 0; id < table->header->n_scores; id++)
+		least = id == 0 || table->scores[id] < least ? table->scores[id] : least;
+	return least - 10;
+}
+
 int tokenizer_attach(const void *table, uint64_t bytes, struct tokenizer **out, struct err *err)
 {
 	const struct table_header *header = table;
@@ -167,6 +182,7 @@ int tokenizer_attach(const void *table, uint64_t bytes, struct tokenizer **out, 
 		return ret;
 	}
 	tokenizer->table = view;
+	tokenizer->unknown_score = unknown_score(&view);
 	index_specials(tokenizer);
 	*out = tokenizer;
 	return 0;

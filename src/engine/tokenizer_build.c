@@ -76,7 +76,8 @@ static int count_tokens(const struct tokenizer_source *source, struct table_head
 			return err_set(err, -EINVAL, "tokenizer.ggml.tokens[%u]: a byte token must be spelled <0xHH>",
 				       id);
 		if (type_of(source, id) == TOKEN_NORMAL) {
-			if (header->kind == TABLE_PIECES && n_bytes > TABLE_MAX_PIECE_BYTES)
+			if ((header->kind == TABLE_PIECES || header->kind == TABLE_UNIGRAM) &&
+			    n_bytes > TABLE_MAX_PIECE_BYTES)
 				return err_set(err, -ENOTSUP,
 					       "tokenizer.ggml.tokens[%u]: %lld bytes, up to %d are possible", id,
 					       (long long)n_bytes, TABLE_MAX_PIECE_BYTES);
@@ -102,6 +103,10 @@ static int plan_kind(const struct tokenizer_source *source, struct table_header 
 		header->kind = TABLE_CHARACTERS;
 		return 0;
 	}
+	if (strcmp(source->model, "unigram") == 0) {
+		header->kind = TABLE_UNIGRAM;
+		return 0;
+	}
 	if (strcmp(source->model, "llama") != 0)
 		return err_set(err, -ENOTSUP, "tokenizer.ggml.model = \"%.64s\" is not supported (gpt2 and llama are)",
 			       source->model);
@@ -109,6 +114,11 @@ static int plan_kind(const struct tokenizer_source *source, struct table_header 
 		return err_set(err, -EINVAL, "tokenizer.ggml.scores is missing: a \"llama\" tokenizer merges by them");
 	header->kind = TABLE_PIECES;
 	return 0;
+}
+
+static bool lists_merges(uint32_t kind)
+{
+	return kind == TABLE_BYTE_LEVEL || kind == TABLE_CHARACTERS;
 }
 
 static int plan(const struct tokenizer_source *source, struct table_header *out, struct err *err)
@@ -128,7 +138,9 @@ static int plan(const struct tokenizer_source *source, struct table_header *out,
 		return ret;
 	header.n_tokens = source->n_tokens;
 	header.normalizer = source->normalizer;
-	header.merge_slots = slots_for(header.kind == TABLE_PIECES ? 0 : source->n_merges);
+	header.merge_slots = slots_for(lists_merges(header.kind) ? source->n_merges : 0);
+	header.n_scores = header.kind == TABLE_UNIGRAM ? source->n_tokens : 0;
+	header.words_at_blanks = header.kind == TABLE_UNIGRAM && source->words_at_blanks;
 	if (header.kind == TABLE_PIECES)
 		header.n_ranks = source->n_tokens;
 	if (header.kind != TABLE_BYTE_LEVEL) {
@@ -288,7 +300,7 @@ static int write_merges(struct draft *draft, const struct spelling_index *index,
 {
 	const struct tokenizer_source *source = draft->source;
 	memset(draft->merges, 0xff, draft->header->merge_slots * sizeof draft->merges[0]);
-	uint32_t n_merges = draft->header->kind == TABLE_PIECES ? 0 : source->n_merges;
+	uint32_t n_merges = lists_merges(draft->header->kind) ? source->n_merges : 0;
 	for (uint32_t rank = 0; rank < n_merges; rank++) {
 		struct table_merge merge = {.rank = rank};
 		if (parse_merge(index, source->merges[rank], &merge) < 0)
@@ -334,6 +346,7 @@ int tokenizer_table_build(const struct tokenizer_source *source, void *dst, uint
 		.joins = (uint8_t *)(base + at.joins),
 		.merges = (struct table_merge *)(base + at.merges),
 		.strings = (struct table_string *)(base + at.strings),
+		.scores = (double *)(base + at.scores),
 		.starts = (uint32_t *)(base + at.starts),
 		.specials = (uint32_t *)(base + at.specials),
 		.ranks = (uint32_t *)(base + at.ranks),

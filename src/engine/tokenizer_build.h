@@ -10,6 +10,7 @@ struct draft {
 	uint8_t *joins;
 	struct table_merge *merges;
 	struct table_string *strings;
+	double *scores;
 	uint32_t *starts;
 	uint32_t *specials;
 	uint32_t *ranks;

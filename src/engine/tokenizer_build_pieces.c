@@ -39,7 +39,7 @@ int draft_strings(struct draft *draft, struct err *err)
 /* Merging by spelling finds what is searched; a list of merges may lead to any token but one that stands for a byte. */
 static bool is_joined(const struct draft *draft, uint32_t id)
 {
-	return draft->header->kind == TABLE_PIECES ? is_searched(draft, id) : draft->types[id] != TOKEN_BYTE;
+	return draft->header->kind != TABLE_CHARACTERS ? is_searched(draft, id) : draft->types[id] != TOKEN_BYTE;
 }
 
 static void write_joins(struct draft *draft)
@@ -104,6 +104,18 @@ static int write_byte_tokens(struct draft *draft, struct err *err)
 	return 0;
 }
 
+static int write_scores(struct draft *draft, struct err *err)
+{
+	const double *scores = draft->source->log_probabilities;
+	for (uint32_t id = 0; id < draft->header->n_scores; id++) {
+		if (!isfinite(scores[id]))
+			return err_set(err, -EINVAL, "the score of token %u is %g: not a finite number", id,
+				       scores[id]);
+		draft->scores[id] = scores[id];
+	}
+	return 0;
+}
+
 int draft_pieces(struct draft *draft, struct err *err)
 {
 	int ret = write_byte_tokens(draft, err);
@@ -111,6 +123,8 @@ int draft_pieces(struct draft *draft, struct err *err)
 		ret = draft_strings(draft, err);
 	if (ret == 0 && draft->header->kind == TABLE_PIECES)
 		ret = write_ranks(draft, err);
+	if (ret == 0)
+		ret = write_scores(draft, err);
 	if (ret == 0)
 		write_joins(draft);
 	return ret;

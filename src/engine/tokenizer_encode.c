@@ -5,7 +5,7 @@
  *   malformed bytes    between the stretches of well-formed UTF-8, so that nothing further in meets any
  *   normalization      of such a stretch, where the vocabulary was trained on normalized text (tokenizer_nfc.c)
  *   words              the pre-tokenizer's (tokenizer_split.c), or cut where no token goes across (tokenizer_table.h)
- *   merges             within a word (tokenizer_bpe.c)
+ *   merges             within a word (tokenizer_bpe.c), or the word's likeliest tokens (tokenizer_unigram.c)
  *
  * Bytes without a token: vocabularies learnt from text often lack some, mostly control characters and bytes that UTF-8
  * never uses. In well-formed text such a byte is left out, as llama.cpp and Hugging Face do. A malformed byte that has
@@ -22,6 +22,7 @@
 #include "src/engine/tokenizer_nfc.h"
 #include "src/engine/tokenizer_private.h"
 #include "src/engine/tokenizer_spelling.h"
+#include "src/engine/tokenizer_unigram.h"
 #include "src/engine/utf8.h"
 
 /* Positions in a word are 32 bits, and a malformed byte may take three symbols. */
@@ -36,6 +37,7 @@ struct tokenizer_encoding {
 	const struct tokenizer *tokenizer;
 	struct split *split;
 	struct bpe bpe;
+	struct unigram unigram;
 	struct nfc nfc;
 	struct token_list *out;
 	size_t n_before, max_n; /* of out->n */
@@ -119,6 +121,11 @@ static struct character character_at(const char *at, const char *end)
 	return character;
 }
 
+static bool is_unigram(const struct tokenizer_encoding *encoding)
+{
+	return encoding->tokenizer->table.header->kind == TABLE_UNIGRAM;
+}
+
 /* `n_before`: symbols that are pushed before those of the word's bytes. */
 static int begin_word(struct tokenizer_encoding *encoding, const char *word, size_t n_bytes, bool malformed,
 		      size_t n_before)
@@ -127,11 +134,17 @@ static int begin_word(struct tokenizer_encoding *encoding, const char *word, siz
 	encoding->word_end = word + n_bytes;
 	encoding->malformed = malformed;
 	encoding->merging = true;
-	return bpe_begin(&encoding->bpe, n_before + (malformed ? 3 * n_bytes : n_bytes));
+	size_t capacity = n_before + (malformed ? 3 * n_bytes : n_bytes);
+	return is_unigram(encoding) ? unigram_begin(&encoding->unigram, capacity, encoding->tokenizer->unknown_score)
+				    : bpe_begin(&encoding->bpe, capacity);
 }
 
 static void push_character(struct tokenizer_encoding *encoding, const struct character *character)
 {
+	if (is_unigram(encoding)) {
+		unigram_push(&encoding->unigram, character->bytes, character->n_bytes);
+		return;
+	}
 	uint32_t id = table_find_string(&encoding->tokenizer->table, character->bytes, character->n_bytes);
 	bpe_push(&encoding->bpe, id, character->bytes, character->n_bytes);
 }
@@ -141,7 +154,7 @@ static void push_malformed(struct tokenizer_encoding *encoding, uint8_t byte)
 {
 	static const struct character replacement = {"\xef\xbf\xbd", 3, 0};
 	uint32_t id = encoding->tokenizer->table.header->byte_ids[byte];
-	if (id == TOKEN_NONE)
+	if (id == TOKEN_NONE || is_unigram(encoding))
 		push_character(encoding, &replacement);
 	else
 		bpe_push(&encoding->bpe, id, (const char *)&byte, 1);
@@ -174,15 +187,37 @@ static void push_symbol(struct tokenizer_encoding *encoding)
 	}
 }
 
-/* Makes symbols of the word's bytes, merges them, and appends what they became. */
+/* The likeliest tokens of the word; unknown characters beside each other are one unknown token. */
+static int append_likeliest(struct tokenizer_encoding *encoding, struct err *err)
+{
+	const struct unigram *unigram = &encoding->unigram;
+	uint32_t unk = (uint32_t)encoding->tokenizer->table.header->unk;
+	bool after_unknown = false;
+	int ret = 0;
+	for (size_t at = 0; at < unigram->n_text && ret == 0; at = unigram->places[at].next) {
+		uint32_t id = unigram->places[unigram->places[at].next].id;
+		bool unknown = id == TOKEN_NONE || id == unk;
+		if (!unknown || !after_unknown)
+			ret = append(encoding, unknown ? unk : id, err);
+		after_unknown = unknown;
+	}
+	return ret;
+}
+
+/* Makes symbols of the word's bytes, merges them or looks for the likeliest tokens, and appends what they became. */
 static int encode_word(struct tokenizer_encoding *encoding, size_t *work, struct err *err)
 {
+	const struct table *table = &encoding->tokenizer->table;
 	struct bpe *bpe = &encoding->bpe;
 	for (; *work && encoding->word < encoding->word_end; --*work)
 		push_symbol(encoding);
-	if (encoding->word < encoding->word_end || !bpe_merge(bpe, &encoding->tokenizer->table, work))
+	if (encoding->word < encoding->word_end)
+		return 0;
+	if (!(is_unigram(encoding) ? unigram_search(&encoding->unigram, table, work) : bpe_merge(bpe, table, work)))
 		return 0;
 	encoding->merging = false;
+	if (is_unigram(encoding))
+		return append_likeliest(encoding, err);
 	for (uint32_t at = bpe->n ? 0 : BPE_END; at != BPE_END; at = bpe->symbols[at].next) {
 		uint32_t id = bpe->symbols[at].id;
 		int ret = id == TOKEN_NONE ? append_unknown(encoding, bpe_spelled(bpe, at), err)
@@ -243,8 +278,29 @@ static int next_joined_word(struct tokenizer_encoding *encoding)
 	return begin_joined_word(encoding, at, false);
 }
 
+/* The whole stretch, or up to the next blank: what the `tokenizers` library takes for a word, because there sums and
+ * ties depend on it. */
+static int next_unigram_word(struct tokenizer_encoding *encoding)
+{
+	const char *at = encoding->stretch, *end = encoding->stretch_end;
+	bool within = encoding->blank_due;
+	if (!encoding->tokenizer->table.header->words_at_blanks)
+		at = end;
+	while (at < end) {
+		struct character character = character_at(at, end);
+		if (within && character.n_bytes == 1 && *character.bytes == ' ')
+			break;
+		within = true;
+		at += character.length;
+	}
+	encoding->splitting = at < end;
+	return begin_joined_word(encoding, at, false);
+}
+
 static int next_word(struct tokenizer_encoding *encoding, struct err *err)
 {
+	if (is_unigram(encoding))
+		return next_unigram_word(encoding);
 	return encoding->split ? next_split_word(encoding, err) : next_joined_word(encoding);
 }
 
@@ -462,6 +518,7 @@ void tokenizer_encoding_end(struct tokenizer_encoding *encoding)
 		return;
 	split_free(encoding->split);
 	bpe_fini(&encoding->bpe);
+	unigram_fini(&encoding->unigram);
 	nfc_fini(&encoding->nfc);
 	free(encoding);
 }

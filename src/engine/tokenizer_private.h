@@ -8,6 +8,7 @@
 struct tokenizer {
 	struct table table;	   /* borrowed, checked */
 	struct split_rules *rules; /* owned; NULL where the table's joins make the words */
+	double unknown_score;	   /* of a character that is no token, where there are scores */
 	/* Specials that begin with byte b are specials[first[b]] up to specials[first[b + 1]]. */
 	uint32_t first[257];
 };

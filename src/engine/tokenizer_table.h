@@ -4,8 +4,8 @@
  * few megabytes, and what lies in a segment is not trusted. So the loader turns the lists into this once, and a worker
  * checks it in one pass and reads it in place:
  *
- *   table_header | joins u8[n_join_bytes] | merges[merge_slots] | strings[string_slots] | starts u32[n_tokens + 1] |
- * specials u32[n_specials] | ranks u32[n_ranks] | types u8[n_tokens] | text
+ *   table_header | joins u8[n_join_bytes] | merges[merge_slots] | strings[string_slots] | scores f64[n_scores] | starts
+ * u32[n_tokens + 1] | specials u32[n_specials] | ranks u32[n_ranks] | types u8[n_tokens] | text
  *
  * - The header holds counts, no offsets. Where a section lies follows from the counts (table_layout), so there is
  * nothing that could disagree; the check compares one number, the sum, with the bytes there are.
@@ -21,6 +21,7 @@
  *   only looked at when it is very likely the right one. Only vocabularies that need it have it.
  * - `ranks` replaces the merge list where the file has scores instead: two neighbours merge if what they spell together
  *   is a token, and the rank of that token says how early (tokenizer_bpe.h).
+ * - `scores` is there in their stead where words are not made by merging but as the likeliest tokens.
  * - `joins` has one bit for every pair of bytes that follow each other within a token. No merge goes across a place in
  *   a text whose two bytes have no such bit, so a text may be cut there into words without changing any token.
  * - `specials` are the ids whose spelling is looked for in texts, in ascending order of their bytes, so that the
@@ -51,6 +52,7 @@ enum table_kind {			/* written to segments: never renumber */
 		  TABLE_BYTE_LEVEL = 1, /* symbols are bytes, words the pre-tokenizer's, merges listed */
 		  TABLE_PIECES = 2, /* symbols are characters, words follow from `joins`, merges by spelling and rank */
 		  TABLE_CHARACTERS = 3, /* symbols and words as in TABLE_PIECES, merges listed */
+		  TABLE_UNIGRAM = 4,	/* no merges: the likeliest tokens of a word (tokenizer_unigram.h) */
 };
 
 struct table_header {
@@ -74,8 +76,9 @@ struct table_header {
 	uint32_t n_ends;	    /* TOKENIZER_MAX_ENDS at most */
 	uint32_t ends[5];	    /* [n_ends] token ids that end an answer, besides eos and eot */
 	uint32_t normalizer;	    /* enum tokenizer_normalizer */
-	uint32_t reserved[2];
-	uint32_t byte_ids[256]; /* the token of each single byte, TOKEN_NONE where the vocabulary has none */
+	uint32_t n_scores;	    /* n_tokens, or 0 */
+	uint32_t words_at_blanks;   /* 0 or 1: in TABLE_UNIGRAM every blank begins a word */
+	uint32_t byte_ids[256];	    /* the token of each single byte, TOKEN_NONE where the vocabulary has none */
 };
 static_assert(sizeof(struct table_header) == 1152, "table_header is part of the segment layout");
 static_assert(sizeof(((struct table_header *)0)->ends) == TOKENIZER_MAX_ENDS * sizeof(uint32_t), "room for all ends");
@@ -95,17 +98,18 @@ static_assert(sizeof(struct table_string) == 8, "table_string is part of the seg
 
 /* Offsets of the sections from the table's first byte. */
 struct table_layout {
-	uint64_t joins, merges, strings, starts, specials, ranks, types, text, bytes;
+	uint64_t joins, merges, strings, scores, starts, specials, ranks, types, text, bytes;
 };
 
-/* No sum here can overflow: eight counts of 32 bits times at most 16 bytes each. */
+/* No sum here can overflow: nine counts of 32 bits times at most 16 bytes each. */
 static inline struct table_layout table_layout(const struct table_header *header)
 {
 	struct table_layout at;
 	at.joins = sizeof *header; /* it and the joins are multiples of 64: no slot straddles a cache line */
 	at.merges = at.joins + header->n_join_bytes;
 	at.strings = at.merges + sizeof(struct table_merge) * (uint64_t)header->merge_slots;
-	at.starts = at.strings + sizeof(struct table_string) * (uint64_t)header->string_slots;
+	at.scores = at.strings + sizeof(struct table_string) * (uint64_t)header->string_slots;
+	at.starts = at.scores + sizeof(double) * (uint64_t)header->n_scores;
 	at.specials = at.starts + 4 * ((uint64_t)header->n_tokens + 1);
 	at.ranks = at.specials + 4 * (uint64_t)header->n_specials;
 	at.types = at.ranks + 4 * (uint64_t)header->n_ranks;
@@ -120,6 +124,7 @@ struct table {
 	const uint8_t *joins;		    /* [n_join_bytes] */
 	const struct table_merge *merges;   /* [merge_slots] */
 	const struct table_string *strings; /* [string_slots] */
+	const double *scores;		    /* [n_scores] logarithms of probabilities */
 	const uint32_t *starts;		    /* [n_tokens + 1] ascending offsets in text */
 	const uint32_t *specials;	    /* [n_specials] ids */
 	const uint32_t *ranks;		    /* [n_ranks] the lower is merged the earlier */
@@ -138,6 +143,7 @@ static inline struct table table_view(const void *bytes, const struct table_head
 		.joins = (const uint8_t *)(base + at.joins),
 		.merges = (const struct table_merge *)(base + at.merges),
 		.strings = (const struct table_string *)(base + at.strings),
+		.scores = (const double *)(base + at.scores),
 		.starts = (const uint32_t *)(base + at.starts),
 		.specials = (const uint32_t *)(base + at.specials),
 		.ranks = (const uint32_t *)(base + at.ranks),
@@ -177,20 +183,30 @@ static inline const struct table_merge *table_find_merge(const struct table *tab
 }
 
 /* FNV-1a, with the upper half folded in because slots are chosen by the lower bits. */
-static inline uint32_t table_string_hash(const char *bytes, size_t n_bytes)
+#define TABLE_HASH_START 0xcbf29ce484222325ull
+static inline uint64_t table_hash_byte(uint64_t hash, char byte)
 {
-	uint64_t hash = 0xcbf29ce484222325ull;
-	for (size_t i = 0; i < n_bytes; i++)
-		hash = (hash ^ (uint8_t)bytes[i]) * 0x100000001b3ull;
+	return (hash ^ (uint8_t)byte) * 0x100000001b3ull;
+}
+
+static inline uint32_t table_hash_end(uint64_t hash)
+{
 	return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* The token of exactly these bytes; TOKEN_NONE where there is none. Only where there are strings. */
-static inline uint32_t table_find_string(const struct table *table, const char *bytes, size_t n_bytes)
+static inline uint32_t table_string_hash(const char *bytes, size_t n_bytes)
 {
-	if (n_bytes > table->header->longest_bytes)
-		return TOKEN_NONE;
-	uint32_t hash = table_string_hash(bytes, n_bytes), slot = hash;
+	uint64_t hash = TABLE_HASH_START;
+	for (size_t i = 0; i < n_bytes; i++)
+		hash = table_hash_byte(hash, bytes[i]);
+	return table_hash_end(hash);
+}
+
+/* The token of exactly these bytes, whose hash is known; TOKEN_NONE where there is none. Only where there are strings.
+ */
+static inline uint32_t table_find_hashed(const struct table *table, const char *bytes, size_t n_bytes, uint32_t hash)
+{
+	uint32_t slot = hash;
 	for (uint32_t probe = 0; probe < TABLE_MAX_PROBES; probe++, slot++) {
 		const struct table_string *string = &table->strings[slot & table->string_mask];
 		if (string->id == TOKEN_NONE)
@@ -202,6 +218,13 @@ static inline uint32_t table_find_string(const struct table *table, const char *
 			return string->id;
 	}
 	return TOKEN_NONE;
+}
+
+static inline uint32_t table_find_string(const struct table *table, const char *bytes, size_t n_bytes)
+{
+	if (n_bytes > table->header->longest_bytes)
+		return TOKEN_NONE;
+	return table_find_hashed(table, bytes, n_bytes, table_string_hash(bytes, n_bytes));
 }
 
 /* Whether some token has these two bytes side by side. */

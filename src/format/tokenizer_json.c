@@ -52,8 +52,11 @@ static int count_tokens(yyjson_val *vocab, yyjson_val *added, uint32_t *n_tokens
 	size_t i, n;
 	yyjson_val *key, *value;
 	int ret = 0;
-	if (!yyjson_is_obj(vocab))
-		return tokenizer_json_wrong(err, "model.vocab", "an object");
+	if (!yyjson_is_obj(vocab) && !yyjson_is_arr(vocab))
+		return tokenizer_json_wrong(err, "model.vocab", "an object, or a list of tokens with scores");
+	if (yyjson_arr_size(vocab) > MAX_TOKENS)
+		return tokenizer_json_wrong(err, "model.vocab", "at most 16777216 tokens");
+	*n_tokens = (uint32_t)yyjson_arr_size(vocab);
 	if (added && !yyjson_is_null(added) && !yyjson_is_arr(added))
 		return tokenizer_json_wrong(err, "added_tokens", "a list");
 	yyjson_obj_foreach(vocab, i, n, key, value)
@@ -77,6 +80,26 @@ static bool is_byte_spelling(struct tokenizer_json_string spelled)
 	       strspn(spelled.bytes + 3, "0123456789ABCDEF") == 2;
 }
 
+/* [["<unk>", 0.0], ["\u2581the", -3.1], ...]: the ids are the places. */
+static int read_scored_vocab(yyjson_val *vocab, struct tokenizer_json *json, struct err *err)
+{
+	size_t i, n;
+	yyjson_val *pair;
+	json->scores = calloc(json->n_tokens, sizeof *json->scores);
+	if (!json->scores)
+		return -ENOMEM;
+	yyjson_arr_foreach(vocab, i, n, pair)
+	{
+		yyjson_val *spelled = yyjson_arr_get(pair, 0), *score = yyjson_arr_get(pair, 1);
+		if (yyjson_arr_size(pair) != 2 || !yyjson_is_str(spelled) || !yyjson_is_num(score))
+			return err_set(err, -EINVAL, "tokenizer.json: model.vocab[%zu]: [token, score] is expected", i);
+		json->tokens[i] = string_of(spelled);
+		json->types[i] = TOKENIZER_JSON_NORMAL;
+		json->scores[i] = yyjson_get_num(score);
+	}
+	return 0;
+}
+
 static int read_vocab(yyjson_val *vocab, struct tokenizer_json *json, bool byte_fallback, struct err *err)
 {
 	size_t i, n;
@@ -85,6 +108,8 @@ static int read_vocab(yyjson_val *vocab, struct tokenizer_json *json, bool byte_
 		json->tokens[token] = (struct tokenizer_json_string){"", 0};
 		json->types[token] = TOKENIZER_JSON_UNUSED;
 	}
+	if (json->kind == TOKENIZER_JSON_UNIGRAM)
+		return read_scored_vocab(vocab, json, err);
 	yyjson_obj_foreach(vocab, i, n, key, id)
 	{
 		uint32_t token = (uint32_t)yyjson_get_uint(id);
@@ -106,7 +131,7 @@ static int check_added(yyjson_val *token, const struct tokenizer_json *json, str
 		if (yyjson_get_bool(yyjson_obj_get(token, options[i])))
 			return err_set(err, -ENOTSUP, "tokenizer.json: added_tokens[id %llu].%s: true is not supported",
 				       (unsigned long long)yyjson_get_uint(yyjson_obj_get(token, "id")), options[i]);
-	bool normalizer = json->kind == TOKENIZER_JSON_CHARACTERS || json->nfc;
+	bool normalizer = json->kind != TOKENIZER_JSON_BYTE_LEVEL || json->nfc;
 	if (normalizer && yyjson_get_bool(yyjson_obj_get(token, "normalized")))
 		return err_set(err, -ENOTSUP, "tokenizer.json: added_tokens[id %llu].normalized: true is not supported",
 			       (unsigned long long)yyjson_get_uint(yyjson_obj_get(token, "id")));
@@ -119,7 +144,7 @@ static int32_t added_type(yyjson_val *token, const struct tokenizer_json *json, 
 {
 	if (yyjson_get_bool(yyjson_obj_get(token, "special")))
 		return TOKENIZER_JSON_CONTROL;
-	bool blanks = json->kind == TOKENIZER_JSON_CHARACTERS && json->types[id] == TOKENIZER_JSON_NORMAL &&
+	bool blanks = json->kind != TOKENIZER_JSON_BYTE_LEVEL && json->types[id] == TOKENIZER_JSON_NORMAL &&
 		      strstr(yyjson_get_str(yyjson_obj_get(token, "content")), TOKENIZER_JSON_BLANK);
 	return blanks ? TOKENIZER_JSON_NORMAL : TOKENIZER_JSON_USER_DEFINED;
 }
@@ -223,6 +248,13 @@ static int read_unknown(yyjson_val *model, struct tokenizer_json *json, struct e
 	yyjson_val *unk = yyjson_obj_get(model, "unk_token"), *fuse = yyjson_obj_get(model, "fuse_unk");
 	uint32_t n_bytes = 0;
 	json->unk = -1;
+	if (json->kind == TOKENIZER_JSON_UNIGRAM) {
+		yyjson_val *id = yyjson_obj_get(model, "unk_id");
+		if (!yyjson_is_uint(id) || yyjson_get_uint(id) >= yyjson_arr_size(yyjson_obj_get(model, "vocab")))
+			return tokenizer_json_wrong(err, "model.unk_id", "the id of a token");
+		json->unk = (int64_t)yyjson_get_uint(id);
+		return 0;
+	}
 	if (!is_absent(unk)) {
 		json->unk =
 			yyjson_is_str(unk) ? tokenizer_json_find(json, yyjson_get_str(unk), yyjson_get_len(unk)) : -1;
@@ -242,12 +274,17 @@ static int check_model(yyjson_val *model, const struct tokenizer_json *json, str
 	if (!yyjson_is_obj(model))
 		return tokenizer_json_wrong(err, "model", "an object");
 	yyjson_val *type = yyjson_obj_get(model, "type");
-	if (type && !tokenizer_json_is(type, "BPE"))
+	if (json->kind == TOKENIZER_JSON_UNIGRAM ? !yyjson_is_arr(yyjson_obj_get(model, "vocab"))
+						 : !yyjson_is_obj(yyjson_obj_get(model, "vocab")))
+		return tokenizer_json_wrong(err, "model.vocab", "an object, or a list where model.type is Unigram");
+	if (type && json->kind != TOKENIZER_JSON_UNIGRAM && !tokenizer_json_is(type, "BPE"))
 		return tokenizer_json_refuse(err, "model.type", type);
 	for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
 		if (!is_absent(yyjson_obj_get(model, absent[i])))
 			return err_set(err, -ENOTSUP, "tokenizer.json: model.%s: is not supported", absent[i]);
 	yyjson_val *ignore = yyjson_obj_get(model, "ignore_merges"), *bytes = yyjson_obj_get(model, "byte_fallback");
+	if (json->kind == TOKENIZER_JSON_UNIGRAM && yyjson_get_bool(bytes))
+		return tokenizer_json_refuse(err, "model.byte_fallback", bytes);
 	if (json->kind == TOKENIZER_JSON_CHARACTERS && yyjson_get_bool(ignore))
 		return tokenizer_json_refuse(err, "model.ignore_merges", ignore);
 	if (json->kind == TOKENIZER_JSON_BYTE_LEVEL && yyjson_get_bool(bytes))
@@ -281,7 +318,7 @@ static int read_file(yyjson_val *root, uint32_t n_vocab, struct tokenizer_json *
 		ret = read_added(added, json, err);
 	if (ret == 0)
 		ret = read_unknown(model, json, err);
-	if (ret == 0)
+	if (ret == 0 && json->kind != TOKENIZER_JSON_UNIGRAM)
 		ret = read_merges(yyjson_obj_get(model, "merges"), json, err);
 	return ret == 0 ? tokenizer_json_read_post_processor(root, json, err) : ret;
 }
@@ -316,6 +353,7 @@ void tokenizer_json_fini(struct tokenizer_json *json)
 		return;
 	free(json->tokens);
 	free(json->types);
+	free(json->scores);
 	free(json->merges);
 	free(json->pool);
 	yyjson_doc_free(json->document);

@@ -1,10 +1,11 @@
 /* tokenizer.json of Hugging Face: the vocabulary and the rules around it, as far as this program's tokenizer has them.
  *
- * Two shapes are read, both BPE with a list of merges: byte-level (GPT-2, Llama 3, Qwen, SmolLM) and characters with
- * byte fallback (Llama 2, Mistral, Gemma: SentencePiece models that were converted). The file describes a pipeline of
- * named steps; every step must be one that is known to mean what the engine does, and anything else is refused by its
- * name and its path in the file: a text that becomes almost the right tokens gives answers nobody can tell from right
- * ones. What concerns only training and batches (truncation, padding) is passed over.
+ * Three shapes are read. Two are BPE with a list of merges: byte-level (GPT-2, Llama 3, Qwen, SmolLM) and characters
+ * with byte fallback (Llama 2, Mistral, Gemma: SentencePiece models that were converted). The third is SentencePiece's
+ * unigram model, without byte fallback and without a table of its own normalization (Precompiled). The file describes a
+ * pipeline of named steps; every step must be one that is known to mean what the engine does, and anything else is
+ * refused by its name and its path in the file: a text that becomes almost the right tokens gives answers nobody can
+ * tell from right ones. What concerns only training and batches (truncation, padding) is passed over.
  *
  * Source: the documentation of the `tokenizers` library, "Components". */
 #ifndef WEIGHTD_FORMAT_TOKENIZER_JSON_H
@@ -19,6 +20,7 @@
 enum tokenizer_json_kind {
 	TOKENIZER_JSON_BYTE_LEVEL, /* tokens are spelled as GPT-2 spells bytes */
 	TOKENIZER_JSON_CHARACTERS, /* a blank is spelled as U+2581 */
+	TOKENIZER_JSON_UNIGRAM,	   /* as well; tokens have scores and nothing is merged */
 };
 
 /* Where a blank is put before a text. */
@@ -52,6 +54,8 @@ struct tokenizer_json {
 	struct tokenizer_json_string *tokens; /* [n_tokens] owned */
 	int32_t *types;			      /* [n_tokens] owned, enum tokenizer_json_type */
 	uint32_t n_tokens;
+	double *scores;			      /* [n_tokens] owned; unigram, else NULL: logarithms of probabilities */
+	bool words_at_blanks;		      /* unigram: every blank begins a word */
 	struct tokenizer_json_string *merges; /* [n_merges] owned, "left right" */
 	uint32_t n_merges;
 	int64_t unk; /* -1: none */

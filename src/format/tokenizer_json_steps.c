@@ -85,6 +85,7 @@ static bool pattern_is(const struct steps *steps, size_t i, const char *text)
 struct found {
 	bool replaces_blanks;
 	bool byte_level, byte_level_words, digits;
+	bool unigram;		 /* model.type */
 	const char *pattern_pre; /* NULL: no Split */
 };
 
@@ -122,7 +123,8 @@ static int read_metaspace(const struct steps *steps, size_t i, struct tokenizer_
 	bool prefix = option_bool(steps, i, "add_prefix_space", true);
 	if (!option_is(steps, i, "replacement", TOKENIZER_JSON_BLANK))
 		return refuse_step(steps, i, "replacement", err);
-	if (option_bool(steps, i, "split", true))
+	json->words_at_blanks = option_bool(steps, i, "split", true);
+	if (json->words_at_blanks && !found->unigram) /* merges would have to stop there */
 		return refuse_step(steps, i, "split", err);
 	if (found->replaces_blanks)
 		return refuse_step(steps, i, NULL, err);
@@ -188,6 +190,13 @@ static int read_pre_tokenizer(yyjson_val *root, struct tokenizer_json *json, str
 /* Which kind of vocabulary the steps found belong to. */
 static int conclude(struct tokenizer_json *json, const struct found *found, struct err *err)
 {
+	if (found->unigram && found->replaces_blanks && !found->byte_level && !found->pattern_pre && !found->digits) {
+		json->kind = TOKENIZER_JSON_UNIGRAM;
+		return 0;
+	}
+	if (found->unigram)
+		return err_set(err, -ENOTSUP,
+			       "tokenizer.json: pre_tokenizer: a Unigram model without Metaspace is not supported");
 	bool words = found->byte_level_words, pattern = found->pattern_pre, digits = found->digits;
 	json->kind = found->byte_level ? TOKENIZER_JSON_BYTE_LEVEL : TOKENIZER_JSON_CHARACTERS;
 	if (found->byte_level && !found->replaces_blanks && words != pattern && !(pattern && digits)) {
@@ -223,9 +232,10 @@ static int check_decoder(yyjson_val *root, const struct tokenizer_json *json, st
 
 int tokenizer_json_read_steps(yyjson_val *root, struct tokenizer_json *json, struct err *err)
 {
-	struct found found = {0};
 	if (!yyjson_is_obj(root))
 		return tokenizer_json_wrong(err, "the file", "an object");
+	struct found found = {
+		.unigram = tokenizer_json_is(yyjson_obj_get(yyjson_obj_get(root, "model"), "type"), "Unigram")};
 	int ret = read_normalizer(root, json, &found, err);
 	if (ret == 0)
 		ret = read_pre_tokenizer(root, json, &found, err);

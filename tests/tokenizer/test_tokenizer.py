@@ -94,12 +94,28 @@ def characters(normalizer, pre, post, byte_fallback=True):
     return tokenizer
 
 
+def unigram(pre, post, normalizer=None):
+    """SentencePiece's unigram model; trained on words, whatever it is used on."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = metaspace("always", split=True)
+    trainer = trainers.UnigramTrainer(vocab_size=300, show_progress=False, unk_token="<unk>",
+                                      special_tokens=["<s>", "</s>", "<unk>", "<|end|>"])
+    tokenizer.train_from_iterator([line.replace("x", "") for line in corpus()], trainer)
+    if normalizer:
+        tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre
+    tokenizer.decoder = decoders.Metaspace(replacement=BLANK, prepend_scheme="never")
+    tokenizer.add_tokens([AddedToken("<user>", normalized=False)])
+    tokenizer.post_processor = post
+    return tokenizer
+
+
 def llama2_normalizer():
     return normalizers.Sequence([normalizers.Prepend(BLANK), normalizers.Replace(" ", BLANK)])
 
 
-def metaspace(scheme):
-    return pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme, split=False)
+def metaspace(scheme, split=False):
+    return pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme, split=split)
 
 
 MAKERS = {
@@ -117,6 +133,9 @@ MAKERS = {
                                 template()),
     "mistral": lambda: characters(None, metaspace("first"), template()),
     "metaspace": lambda: characters(None, metaspace("always"), template()),
+    "unigram": lambda: unigram(metaspace("always", split=True), template(after=True)),
+    "unigram-whole": lambda: unigram(metaspace("first"), template()),
+    "unigram-nfc": lambda: unigram(metaspace("never", split=True), template(), normalizers.NFC()),
     "no-bytes": lambda: characters(llama2_normalizer(), None, template(), byte_fallback=False),
 }
 
@@ -166,6 +185,11 @@ def test_ids_and_texts(tokenizer, tmp_path):
 
 REFUSED = {
     "model.type": lambda t: t["model"].update(type="WordLevel"),
+    "model.unk_id": lambda t: t.update(json.loads(MAKERS["unigram"]().to_str())) or t["model"].update(unk_id=99999),
+    "model.vocab[1]": lambda t: t.update(json.loads(MAKERS["unigram"]().to_str())) or t["model"]["vocab"][1].pop(),
+    "model.byte_fallback": lambda t: t.update(json.loads(MAKERS["unigram"]().to_str())) or t["model"].update(byte_fallback=True),
+    "normalizer.normalizers[1].type": lambda t: t.update(normalizer={"type": "Sequence", "normalizers": [
+        {"type": "NFC"}, {"type": "Precompiled", "precompiled_charsmap": ""}]}),
     "model.dropout": lambda t: t["model"].update(dropout=0.1),
     "model.continuing_subword_prefix": lambda t: t["model"].update(continuing_subword_prefix="##"),
     "model.unk_token": lambda t: t["model"].update(unk_token="nowhere"),
