@@ -142,14 +142,15 @@ int generation_add_text(struct generation *g, const char *piece, uint32_t n_piec
 	return 0;
 }
 
-int generation_last_text(struct generation *g, const char **text, uint32_t *n)
+int generation_last_text(struct generation *g, const char **text, uint32_t *n, bool *stopped)
 {
 	int rc = reserve(g, (size_t)g->n_held + 16);
 	if (rc)
 		return rc;
 	g->n_held += (uint32_t)utf8_stream_finish(&g->utf8, g->held + g->n_held);
 	*text = g->held;
-	*n = g->n_held;
+	*n = find_stop(g);
+	*stopped = *n < g->n_held;
 	g->n_held = 0;
 	return 0;
 }

@@ -93,7 +93,8 @@ uint32_t generation_token(const struct generation *generation, uint32_t position
  * *stopped says that a stop string was reached. 0 or -ENOMEM. */
 int generation_add_text(struct generation *generation, const char *piece, uint32_t n_piece, const char **text,
 			uint32_t *n, bool *stopped);
-/* The text still held back when the answer ends without a stop string; view. */
-int generation_last_text(struct generation *generation, const char **text, uint32_t *n);
+/* The text still held back when the answer ends; view. *stopped: a character that was cut off and has become U+FFFD made
+ * a stop string whole. */
+int generation_last_text(struct generation *generation, const char **text, uint32_t *n, bool *stopped);
 
 #endif

@@ -181,10 +181,11 @@ void scheduler_finish(struct scheduler *s, struct generation *g, enum generation
 {
 	const char *text = "";
 	uint32_t n_text = 0;
+	bool stopped = false;
 	/* A stop string took all that was held; a cancelled call's client is gone. */
 	if (why != GENERATION_CANCELLED && g->state != GENERATION_FINISHED)
-		generation_last_text(g, &text, &n_text);
-	g->finish = why;
+		generation_last_text(g, &text, &n_text, &stopped);
+	g->finish = stopped ? GENERATION_STOP : why;
 	s->totals.calls++;
 	s->totals.cancelled += why == GENERATION_CANCELLED;
 	scheduler_release(s, g);
