@@ -12,7 +12,7 @@
 #include "src/status.h"
 
 enum {
-	LINE_MAX_BYTES = 256,
+	LINE_MAX_BYTES = 16384,
 	PATIENCE_MS = 10000, /* a client that says nothing, or reads nothing, is dropped */
 	DEAF_MS = 100,	     /* after an accept that found no descriptor; what it did not take stays readable */
 };
@@ -23,7 +23,7 @@ struct control_client {
 	int fd; /* -1: free */
 	enum control_wait waits_for;
 	uint64_t since_ns;
-	char line[LINE_MAX_BYTES];
+	char *line; /* [LINE_MAX_BYTES] owned; NULL before it has said something */
 	size_t n_line;
 	char *answer; /* owned; NULL while there is none */
 	size_t n_answer, n_sent;
@@ -54,6 +54,7 @@ static void drop(struct control_client *client)
 	if (client->fd >= 0)
 		close(client->fd);
 	free(client->answer);
+	free(client->line);
 	*client = (struct control_client){.fd = -1};
 }
 
@@ -138,6 +139,22 @@ static void begin_bench(struct control *c, struct control_client *client)
 		answer_error(client, &err);
 }
 
+static void begin_quality(struct control *c, struct control_client *client)
+{
+	static struct message_quality order; /* large; one thread */
+	struct err err = {""};
+	char *at = client->line + strlen("quality");
+	memset(&order, 0, sizeof order);
+	while (*at == ' ' && order.n_tokens < QUALITY_TOKENS_MAX)
+		order.tokens[order.n_tokens++] = (uint32_t)strtoul(at + 1, &at, 10);
+	if (*at)
+		err_set(&err, -EINVAL, "usage: quality TOKEN TOKEN ..., at most %d", QUALITY_TOKENS_MAX);
+	else if (!parent_quality(c->parent, &order, &err))
+		client->waits_for = WAIT_BENCH;
+	if (!client->waits_for)
+		answer_error(client, &err);
+}
+
 static void obey(struct control *c, struct control_client *client)
 {
 	struct err err = {""};
@@ -156,14 +173,20 @@ static void obey(struct control *c, struct control_client *client)
 		answer_text(client, "{\"state\":\"stopping\"}\n");
 	} else if (!strncmp(client->line, "bench ", strlen("bench "))) {
 		begin_bench(c, client);
+	} else if (!strncmp(client->line, "quality", strlen("quality"))) {
+		begin_quality(c, client);
 	} else {
-		answer_text(client, "{\"error\":\"unknown command; known are: status, stop, bench\"}\n");
+		answer_text(client, "{\"error\":\"unknown command; known are: status, stop, bench, quality\"}\n");
 	}
 }
 
 static void hear(struct control *c, struct control_client *client)
 {
-	ssize_t n = recv(client->fd, client->line + client->n_line, sizeof client->line - 1 - client->n_line, 0);
+	if (!client->line && !(client->line = malloc(LINE_MAX_BYTES))) {
+		drop(client);
+		return;
+	}
+	ssize_t n = recv(client->fd, client->line + client->n_line, LINE_MAX_BYTES - 1 - client->n_line, 0);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
@@ -175,7 +198,7 @@ static void hear(struct control *c, struct control_client *client)
 	if (end) {
 		*end = '\0';
 		obey(c, client);
-	} else if (client->n_line == sizeof client->line - 1) {
+	} else if (client->n_line == LINE_MAX_BYTES - 1) {
 		drop(client);
 	}
 }

@@ -3,6 +3,7 @@
  *
  *   status    a fresh placement check, then the state of everything     stop    begins an orderly stop
  *   bench PROMPT GENERATE STREAMS DEPTH    has an idle worker measure itself
+ *   quality TOKEN TOKEN ...                has one judge its numerics by a text
  */
 #ifndef WEIGHTD_CONTROL_H
 #define WEIGHTD_CONTROL_H

@@ -22,6 +22,7 @@ static_assert(sizeof(struct message_files) <= MESSAGE_MAX_BYTES, "every message 
 static_assert(sizeof(struct message_adopt) <= MESSAGE_MAX_BYTES, "every message fits one packet");
 static_assert(sizeof(struct message_work) <= MESSAGE_MAX_BYTES, "every message fits one packet");
 static_assert(sizeof(struct message_segment) <= MESSAGE_MAX_BYTES, "every message fits one packet");
+static_assert(sizeof(struct message_quality) <= MESSAGE_MAX_BYTES, "every message fits one packet");
 static_assert(sizeof(struct message_state) <= MESSAGE_MAX_BYTES, "every message fits one packet");
 
 int message_send(int fd, uint32_t type, const void *payload, size_t n_bytes, const int *fds, uint32_t n_fds)

@@ -52,6 +52,9 @@ enum message_type {
 	/* parent -> worker: message_bench. worker -> parent: message_benched. */
 	MESSAGE_BENCH,
 	MESSAGE_BENCHED,
+	/* parent -> worker: message_quality. worker -> parent: message_judged. */
+	MESSAGE_QUALITY,
+	MESSAGE_JUDGED,
 };
 
 struct message_load {
@@ -245,6 +248,25 @@ struct message_benched {
 	double matrix_operations;	  /* floating-point operations of the weight products of the measured prompt */
 	double read_bytes_per_s;	  /* reading the same weights does, by the same threads */
 	double multiply_operations_per_s; /* products of prefill do, over weights that are expanded already */
+};
+
+/* A text whose every token a worker is to predict, in float32 and as it serves. */
+enum { QUALITY_TOKENS_MAX = 1536 };
+struct message_quality {
+	uint32_t n_tokens; /* 2.. */
+	uint32_t tokens[QUALITY_TOKENS_MAX];
+};
+
+/* How a phase's predictions differ from those in float32; nats. */
+struct quality {
+	double mean_kl, max_kl; /* Kullback-Leibler divergence from float32 */
+	double perplexity;	/* exp of the mean surprise at the tokens that came */
+};
+struct message_judged {
+	struct err err; /* "": it was judged */
+	struct quality prefill, decode;
+	double reference_perplexity;
+	uint32_t n_positions;
 };
 
 struct message {

@@ -138,7 +138,8 @@ void parent_stop(struct parent *parent);
 /* Starts a verifier over all copies unless one runs already. 0 or -errno. */
 int parent_verify(struct parent *parent, struct err *err);
 
-/* Has a worker measure itself; control_benched comes when it has. -EBUSY, -EAGAIN: none is ready. */
-int parent_bench(struct parent *parent, const struct message_bench *order, struct err *err);
+/* Have a worker measure itself, or judge its numerics; control_benched comes when it has. -EBUSY, -EAGAIN: none is ready. */
+int parent_bench(struct parent *parent, const struct message_bench *bench, struct err *err);
+int parent_quality(struct parent *parent, const struct message_quality *quality, struct err *err);
 
 #endif

@@ -57,7 +57,8 @@ void verify_message(struct parent *parent, struct message *message);
 void verify_ended(struct parent *parent, int wait_status);
 
 /* parent_bench.c */
-void bench_ended(struct parent *parent, const struct parent_worker *worker, const struct message_benched *result);
+bool bench_message(struct parent *parent, const struct parent_worker *worker, const struct message *message); /* its */
+void bench_lost(struct parent *parent, const struct parent_worker *worker);
 
 /* parent.c */
 void parent_announce(struct parent *parent); /* once nothing is on its way any more: ready, or no use */

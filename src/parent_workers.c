@@ -139,7 +139,6 @@ void workers_start(struct parent *parent, uint32_t model)
 void worker_message(struct parent *parent, struct parent_worker *worker, struct message *message)
 {
 	const struct message_failed *failed;
-	const struct message_benched *benched;
 	switch (message->type) {
 	case MESSAGE_READY:
 		worker->ready = true;
@@ -158,13 +157,9 @@ void worker_message(struct parent *parent, struct parent_worker *worker, struct 
 		if (failed)
 			snprintf(worker->fault, sizeof worker->fault, "%.255s", failed->err.text);
 		break;
-	case MESSAGE_BENCHED:
-		benched = message_payload(message, sizeof *benched, 0);
-		if (benched)
-			bench_ended(parent, worker, benched);
-		break;
 	default:
-		log_warning("a worker sent an unexpected message, type %u", message->type);
+		if (!bench_message(parent, worker, message))
+			log_warning("a worker sent an unexpected message, type %u", message->type);
 	}
 }
 
@@ -187,7 +182,7 @@ void worker_ended(struct parent *parent, struct parent_worker *worker, int wait_
 		front_lose_worker(parent, (uint32_t)(worker - parent->workers));
 	worker->ready = false;
 	close_channel(worker);
-	bench_ended(parent, worker, &(struct message_benched){.err = {"the worker that measured has ended"}});
+	bench_lost(parent, worker);
 	if (parent->stopping)
 		return;
 	memcpy(before, worker->end, sizeof before);

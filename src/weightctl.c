@@ -56,7 +56,8 @@ enum {
 	OPTION_STREAMS,
 	OPTION_DEPTH,
 	OPTION_ROUNDS,
-	OPTION_THREADS
+	OPTION_THREADS,
+	OPTION_QUALITY
 };
 
 static const struct choice {
@@ -83,6 +84,7 @@ static const struct choice {
 	{"depth", "N", OPTION_DEPTH, FOR_BENCH, "tokens before those that are measured (0)"},
 	{"rounds", "N", OPTION_ROUNDS, FOR_BENCH, "measurements, of which the median is printed (5)"},
 	{"threads", "N", OPTION_THREADS, FOR_BENCH, "compute threads (default: the daemon's choice)"},
+	{"quality", "FILE", OPTION_QUALITY, FOR_BENCH, "compare predictions of this text with float32 ones instead"},
 };
 enum { N_CHOICES = sizeof choices / sizeof choices[0] };
 
@@ -224,6 +226,9 @@ static int take_option(struct parsed *parsed, const struct choice *choice, const
 		return take_number(choice, value, 1, 1000, &ctl->bench.rounds);
 	case OPTION_THREADS:
 		return take_number(choice, value, 1, 1024, &ctl->bench.threads);
+	case OPTION_QUALITY:
+		ctl->bench.quality = value;
+		break;
 	case OPTION_TEMPERATURE:
 		ctl->temperature = value;
 		return is_number(value, true) ? 0 : usage("--temperature '%s' is not a number such as 0.7", value);

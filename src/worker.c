@@ -23,6 +23,7 @@
 #include "src/worker_bench.h"
 #include "src/worker_calls.h"
 #include "src/worker_pace.h"
+#include "src/worker_quality.h"
 
 enum {
 	TRIM_MS = 200,	    /* memory that nothing has needed for so long goes back to the kernel */
@@ -49,6 +50,7 @@ struct worker {
 	struct team *team;
 	struct arena arena;
 	struct kv kv;
+	struct forward_setup forward_setup;
 	struct forward *forward;
 	struct scheduler *scheduler;
 	struct worker_calls calls;
@@ -193,7 +195,7 @@ static int make_engine(struct worker *w, struct err *err)
 	if (rc)
 		return rc;
 	kv_init(&w->kv, c, &w->arena, (uint32_t)pages);
-	struct forward_setup forward = {
+	w->forward_setup = (struct forward_setup){
 		.model = &w->model,
 		.kernels = kernels,
 		.gemm = w->gemm,
@@ -204,7 +206,7 @@ static int make_engine(struct worker *w, struct err *err)
 		.max_rows = w->order.prefill_chunk,
 		.max_context = context,
 	};
-	rc = forward_new(&forward, &w->forward, err);
+	rc = forward_new(&w->forward_setup, &w->forward, err);
 	if (rc)
 		return rc;
 	w->context_tokens = context;
@@ -318,6 +320,17 @@ static bool is_empty(const struct worker *w)
 }
 
 /* Calls that come meanwhile wait. False: the parent is gone. */
+static bool judge(struct worker *w, const struct message_quality *order)
+{
+	struct message_judged result = {0};
+	if (is_empty(w))
+		worker_quality(&w->forward_setup, w->forward, &w->counters->progress, order, &result);
+	else
+		err_set(&result.err, -EBUSY, "the worker has calls; measure when it has none");
+	return !message_send(MESSAGE_FD, MESSAGE_JUDGED, &result, sizeof result, NULL, 0);
+}
+
+/* The same. */
 static bool bench(struct worker *w, const struct message_bench *order)
 {
 	struct message_benched result = {0};
@@ -345,6 +358,9 @@ static bool hear_parent(struct worker *w, struct pollfd fds[2])
 	const struct message_bench *order = message_payload(&message, sizeof *order, 0);
 	if (message.type == MESSAGE_BENCH && order)
 		return bench(w, order);
+	const struct message_quality *text = message_payload(&message, sizeof *text, 0);
+	if (message.type == MESSAGE_QUALITY && text)
+		return judge(w, text);
 	if (message.type != MESSAGE_CHANNEL || message.n_fds != 3 || change_channel(w, message.fds))
 		return false;
 	fds[1].fd = w->channel.doorbell_in;

@@ -57,9 +57,9 @@ int control_connect(const char *socket_path, pid_t *daemon_pid, struct err *err)
 int control_ask(int fd, int interrupt_fd, const char *command, int timeout_ms, char **text, size_t *n_bytes,
 		struct err *err)
 {
-	char line[64];
-	int n = snprintf(line, sizeof line, "%s\n", command);
-	int rc = client_send(fd, line, (size_t)n);
+	int rc = client_send(fd, command, strlen(command));
+	if (rc == 0)
+		rc = client_send(fd, "\n", 1);
 	if (rc == 0)
 		rc = read_to_end(fd, interrupt_fd, timeout_ms, text, n_bytes);
 	if (rc < 0)

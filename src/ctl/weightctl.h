@@ -23,7 +23,8 @@ enum weightctl_exit {
 /* What bench measures; checked numbers. */
 struct weightctl_bench {
 	uint32_t prompt, generate, streams, depth, rounds;
-	uint32_t threads; /* 0: the daemon's choice */
+	uint32_t threads;    /* 0: the daemon's choice */
+	const char *quality; /* file with the text to judge numerics by, instead of speed; NULL: none */
 };
 
 struct weightctl {
@@ -46,6 +47,8 @@ int weightctl_status(struct weightctl *ctl);
 int weightctl_stop(struct weightctl *ctl);
 int weightctl_pull(struct weightctl *ctl);
 int weightctl_bench(struct weightctl *ctl);
+struct bench_daemon;
+int bench_quality(struct weightctl *ctl, const struct bench_daemon *daemon); /* a part of it */
 
 /* "weightctl: text" on stderr, and with --json {"error": text} on stdout; returns `code`. */
 __attribute__((format(printf, 3, 4))) int weightctl_fail(const struct weightctl *ctl, enum weightctl_exit code,

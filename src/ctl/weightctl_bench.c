@@ -162,10 +162,12 @@ int weightctl_bench(struct weightctl *ctl)
 	int rc = bench_daemon_start(&b.daemon, b.model, ctl->bench.threads, ctl->interrupt_fd, &err);
 	if (rc)
 		rc = rc == -EINTR ? EXIT_INTERRUPTED : weightctl_fail(ctl, EXIT_FAILED, "%s", err.text);
-	while (!rc && b.n_rounds < ctl->bench.rounds)
+	if (!rc && ctl->bench.quality)
+		rc = bench_quality(ctl, &b.daemon);
+	while (!rc && !ctl->bench.quality && b.n_rounds < ctl->bench.rounds)
 		rc = measure_once(&b);
 	bench_daemon_stop(&b.daemon);
-	if (rc)
+	if (rc || ctl->bench.quality)
 		return rc;
 	for (int i = 0; i < N_SERIES; i++)
 		qsort(b.series[i].values, b.n_rounds, sizeof(double), by_value);

@@ -1,10 +1,7 @@
 /* The paged KV cache: keys and values of all layers for KV_PAGE_TOKENS positions make one page; a sequence holds a list
  * of pages and lets go of all of them when it ends or has to make room.
  *
- *   page   = [n_layers][n_kv_heads] of { K [head_dim][32], V [32][head_dim] }, bfloat16
- *
- * Keys lie transposed, so that a vector register holds one dimension of 16 positions and scores need no horizontal
- * sums.
+ *   page   = [n_layers][n_kv_heads] of { keys, values }, bfloat16, each as src/kernel/kv_page.h has them
  *
  * One pool. n_pages bounds all pages there are, whoever holds them, and a page counts once in n_used however many hold
  * it. Pages are taken as positions are stored, not before; who gets one when none is left is the scheduler's matter.

@@ -116,3 +116,33 @@ def test_calls_come_first(daemon):
     daemon.wait_for(lambda: "error" not in ask(daemon, "bench 8 2 1 0"), "idle")
     assert "usage" in ask(daemon, "bench 1 2 3")["error"]
     assert "max_running" in ask(daemon, "bench 8 2 99 0")["error"]
+
+
+def test_quality(model, tmp_path):
+    """Predictions in bfloat16 lie near those in float32; and the text decides, so another one is another figure."""
+    text = tmp_path / "text"
+    said = []
+    for words in ("The sea is wide, and the ships on it are small. ", "Bread is made of flour, water and salt. "):
+        text.write_text(words * 3)
+        done = bench("--model", model, "--quality", text, "--json")
+        assert done.returncode == 0, done.stderr
+        said.append(json.loads(done.stdout))
+    for judgement in said:
+        assert judgement["positions"] > 20
+        for phase in ("prefill", "decode"):
+            assert 0 < judgement[phase]["mean_kl"] < 0.0005
+            assert judgement[phase]["mean_kl"] <= judgement[phase]["max_kl"]
+            assert judgement[phase]["perplexity"] == pytest.approx(judgement["reference_perplexity"], rel=0.02)
+    assert said[0]["reference_perplexity"] != said[1]["reference_perplexity"]
+
+
+@pytest.mark.parametrize(
+    "content, status, words",
+    [(None, 1, "No such file"), (b"", 4, "2 to"), (b"\xff\xfe", 1, "UTF-8")],
+)
+def test_quality_of_no_text(tiny, tmp_path, content, status, words):
+    text = tmp_path / "text"
+    if content is not None:
+        text.write_bytes(content)
+    done = bench("--model", tiny, "--quality", text)
+    assert (done.returncode, words in done.stderr) == (status, True), done.stderr
