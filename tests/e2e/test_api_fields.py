@@ -1,5 +1,6 @@
 """Every field of OpenAI's chat completions and completions: honoured, harmless, or refused by name; and every numeric one
-against the values that break servers. One kept-alive connection takes it all: whoever is refused has lost nothing."""
+of every endpoint, also deep in lists and objects, against the values that break servers. One kept-alive connection takes it
+all: whoever is refused has lost nothing."""
 
 import http.client
 import json
@@ -14,6 +15,8 @@ COMPLETION = {"prompt": "Hi", "max_tokens": 1}
 RESPONSE = {"input": "Hi", "max_output_tokens": 1}
 EMBEDDING = {"input": "Hi"}
 PATHS = {"chat": ("/v1/chat/completions", CHAT), "completions": ("/v1/completions", COMPLETION)}
+RESPONSE = {"input": "Hi", "max_output_tokens": 1}
+NUMBER_PATHS = {**PATHS, "responses": ("/v1/responses", RESPONSE), "embeddings": ("/v1/embeddings", {"input": "Hi"})}
 ALSO = {"responses": ("/v1/responses", RESPONSE), "embeddings": ("/v1/embeddings", EMBEDDING)}
 # Numbers that these have: name: (least, most, whether only integers count)
 ALSO_NUMBERS = {
@@ -43,9 +46,13 @@ NUMBERS = {
     "presence_penalty": (-2, 2, False),
     "frequency_penalty": (-2, 2, False),
     "repeat_penalty": (0.1, 10, False),
+    "max_output_tokens": (0, 2**31 - 1, True),
+    "dimensions": (1, 128, True),
 }
-ONLY = {"best_of": "completions", "logprobs": "completions", "top_logprobs": "chat", "max_completion_tokens": "chat"}
-NEEDS = {"top_logprobs": {"logprobs": True}}
+ONLY = {"best_of": ["completions"], "logprobs": ["completions"], "top_logprobs": ["chat", "responses"], "max_completion_tokens": ["chat"],
+        "max_output_tokens": ["responses"], "dimensions": ["embeddings"], "seed": [*PATHS, "responses"], "temperature": [*PATHS, "responses"],
+        "top_p": [*PATHS, "responses"]}
+NEEDS = {("chat", "top_logprobs"): {"logprobs": True}, ("responses", "top_logprobs"): {"include": ["message.output_text.logprobs"]}}
 HOSTILE = ["-1", "-0.5", "0.5", "1.5", "21", "2147483648", "-2147483649", "9223372036854775808", "18446744073709551616",
            "-9223372036854775809", "1e308", "-1e308", "5e-324", '"1"', "[]", "[1]", "{}", "true", "false"]
 NOT_JSON = ["NaN", "Infinity", "-Infinity", "nan", "1e999", "-1e999", "0x10", "01", "+1", ".5", "1.", "--1", "1_000"]
@@ -137,13 +144,13 @@ def test_numbers_of_the_others(tiny_daemon, endpoint, name):
 
 
 @pytest.mark.parametrize(
-    "endpoint, name", [(endpoint, name) for name in NUMBERS for endpoint in PATHS if ONLY.get(name, endpoint) == endpoint]
+    "endpoint, name", [(endpoint, name) for name in NUMBERS for endpoint in ONLY.get(name, PATHS)]
 )
 def test_numbers(tiny_daemon, endpoint, name):
-    path, body = PATHS[endpoint]
+    path, body = NUMBER_PATHS[endpoint]
     least, most, integers = NUMBERS[name]
     lengths = {"max_tokens", "max_completion_tokens"} if name == "max_tokens" else {name}
-    body = {key: value for key, value in {**body, **NEEDS.get(name, {})}.items() if key not in lengths}
+    body = {key: value for key, value in {**body, **NEEDS.get((endpoint, name), {})}.items() if key not in lengths}
     client = KeptAlive(tiny_daemon.socket)
     for text in [*HOSTILE, json.dumps(least), json.dumps(most)]:
         good = is_good(text, least, most, integers) and not (name == "best_of" and json.loads(text) != 1)
@@ -156,6 +163,77 @@ def test_numbers(tiny_daemon, endpoint, name):
         status, answer = client.post(path, with_field(body, name, text))
         assert status == 400 and answer["error"]["code"] == "invalid_json", (text, answer)
     assert client.post(path, json.dumps(body))[0] == 200
+    client.close()
+
+
+def whole_from_0(most):
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def is_token(value):  # one number alone is no list, a list of them is; there are less than 512
+    return whole_from_0(511)(value)
+
+
+def is_bias(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -100 <= value <= 100
+
+
+def schema_at(member):
+    return {"guided_json": {"type": "object", "properties": {"a": {"type": "string", member: "@"}}}}
+
+
+# (path, body with "@" where a value goes, the field at fault, what is good)
+NESTED = [
+    ("/v1/completions", {**COMPLETION, "prompt": [5, "@"]}, "prompt", is_token),
+    ("/v1/completions", {**COMPLETION, "prompt": [[5], [6, "@"]]}, "prompt", is_token),
+    ("/v1/completions", {**COMPLETION, "forced_token_ids": ["@"]}, "forced_token_ids", is_token),
+    ("/v1/completions", {**COMPLETION, "logit_bias": {"5": "@"}}, "logit_bias", is_bias),
+    ("/v1/completions", {**COMPLETION, "stop": ["a", "@"]}, "stop", lambda value: isinstance(value, str)),
+    ("/v1/completions", {**COMPLETION, "stream": True, "stream_options": {"include_usage": "@"}}, "stream_options", lambda value: isinstance(value, bool)),
+    ("/v1/completions", {**COMPLETION, **schema_at("minLength")}, "guided_json", whole_from_0(512)),
+    ("/v1/completions", {**COMPLETION, **schema_at("maxLength")}, "guided_json", whole_from_0(512)),
+    ("/v1/completions", {**COMPLETION, "guided_choice": ["a", "@"]}, "guided_choice", lambda value: isinstance(value, str)),
+    ("/v1/chat/completions", {**CHAT, "logit_bias": {"5": "@"}}, "logit_bias", is_bias),
+    ("/v1/chat/completions", {**CHAT, "messages": ["@"]}, "messages", lambda value: False),
+    ("/v1/chat/completions", {**CHAT, "messages": [{"role": "user", "content": "@"}]}, "messages", lambda value: isinstance(value, str) or value == []),
+    ("/v1/chat/completions", {**CHAT, "messages": [{"role": "@", "content": "x"}]}, "messages", lambda value: isinstance(value, str)),
+    ("/v1/chat/completions", {**CHAT, "tools": ["@"]}, "tools", lambda value: False),
+    ("/v1/chat/completions", {**CHAT, "tools": [{"type": "function", "function": {"name": "f", "strict": "@"}}]}, "tools", lambda value: False),
+    ("/v1/chat/completions", {**CHAT, "tool_choice": {"type": "function", "function": {"name": "@"}}}, "tool_choice", lambda value: False),
+    ("/v1/embeddings", {"input": [5, "@"]}, "input", is_token),
+    ("/v1/embeddings", {"input": [[5], ["@"]]}, "input", is_token),
+    ("/tokenize", {"content": "@"}, "content", lambda value: isinstance(value, str)),
+    ("/tokenize", {"content": "x", "add_special": "@"}, "add_special", lambda value: isinstance(value, bool)),
+    ("/detokenize", {"tokens": [5, "@"]}, "tokens", is_token),
+    ("/v1/responses", {**RESPONSE, "input": [{"role": "user", "content": "@"}]}, "input", lambda value: isinstance(value, str) or value == []),
+    ("/v1/responses", {**RESPONSE, "forced_token_ids": ["@"]}, "forced_token_ids", is_token),
+]
+
+
+@pytest.mark.parametrize("number", range(len(NESTED)), ids=[f"{path} {param}" for path, _, param, _ in NESTED])
+def test_values_inside(tiny_daemon, number):
+    path, body, param, is_good_here = NESTED[number]
+    whole = json.dumps(body)
+    assert whole.count('"@"') == 1
+    client = KeptAlive(tiny_daemon.socket)
+    for text in [*HOSTILE, "0", "7", "511", "512", "2147483647"]:
+        if body.get("stream") and is_good_here(json.loads(text)):
+            continue  # an answer of events
+        status, answer = client.post(path, whole.replace('"@"', text))
+        assert status == (200 if is_good_here(json.loads(text)) else 400), (text, answer)
+        assert status == 200 or answer["error"]["param"].startswith(param), (text, answer)
+    for text in NOT_JSON:
+        status, answer = client.post(path, whole.replace('"@"', text))
+        assert status == 400 and answer["error"]["code"] == "invalid_json", (text, answer)
+    client.close()
+
+
+def test_keys_that_are_numbers(tiny_daemon):
+    client = KeptAlive(tiny_daemon.socket)
+    for key in ["-1", "1.0", "01", "+1", "1e1", " 1", "", "512", "2147483648", "4294967301", "18446744073709551621", "x", "5\\u0000"]:
+        status, answer = client.post("/v1/completions", with_field(COMPLETION, "logit_bias", f'{{"{key}": 1}}'))
+        assert status == 400 and answer["error"]["param"] == "logit_bias", (key, answer)
+    assert client.post("/v1/completions", with_field(COMPLETION, "logit_bias", '{"511": 1}'))[0] == 200
     client.close()
 
 
