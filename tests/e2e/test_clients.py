@@ -15,7 +15,7 @@ import jsonschema
 import openai
 import pydantic
 import pytest
-from langchain_openai import ChatOpenAI
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 import weightd
 
@@ -156,6 +156,32 @@ def test_openai_parses(client):
         assert stream.get_final_completion().choices[0].message.parsed == parsed
 
 
+def test_openai_responds(client, http):
+    body = {"model": "smollm2", "input": USER, "temperature": 0, "max_output_tokens": 24}
+    chat = raw(http, GREEDY)["choices"][0]["message"]["content"]
+    answer = client.responses.create(**body)
+    assert answer.output_text == chat and answer.usage.output_tokens == 24
+    with client.responses.stream(**body) as stream:
+        events = list(stream)
+    assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == chat
+    assert events[-1].type == "response.incomplete" and events[-1].response.output_text == chat  # it was cut
+    tool = {"type": "function", "name": "weather", "parameters": PLACE, "strict": True}
+    called = client.responses.create(**{**body, "max_output_tokens": 100}, tools=[tool], tool_choice="required", parallel_tool_calls=False)
+    (call,) = called.output
+    assert call.name == "weather"
+    jsonschema.validate(json.loads(call.arguments), PLACE)
+
+
+def test_openai_embeds(client, http):
+    """The library asks for base64 and unpacks it."""
+    body = {"model": "smollm2", "input": ["a colour", "Zürich 🌧"]}
+    wire = raw(http, body, "/v1/embeddings")
+    answer = client.embeddings.create(**body)
+    assert [each.embedding for each in answer.data] == [pytest.approx(each["embedding"], abs=1e-6) for each in wire["data"]]
+    assert answer.usage.prompt_tokens == wire["usage"]["prompt_tokens"]
+    assert len(client.embeddings.create(**body, dimensions=8, encoding_format="float").data[1].embedding) == 8
+
+
 def test_openai_errors_are_its_exceptions(client):
     with pytest.raises(openai.BadRequestError) as bad:
         client.chat.completions.create(**{**GREEDY, "temperature": 3})
@@ -230,6 +256,16 @@ def test_langchain(served, http):
     assert "".join(piece.content for piece in pieces) == text and len(pieces) > 5
     assert [each.content for each in chat.batch([USER[0]["content"]] * 3)] == [text] * 3
     assert asyncio.run(chat.ainvoke(USER[0]["content"])).content == text
+
+
+def test_langchain_embeds(served, http):
+    _, address = served
+    texts = ["a colour", "Zürich 🌧"]
+    wire = raw(http, {"model": "smollm2", "input": texts}, "/v1/embeddings")["data"]
+    # Otherwise it sends the tokens of another model's vocabulary.
+    embeddings = OpenAIEmbeddings(base_url=address, api_key="none", model="smollm2", check_embedding_ctx_length=False, max_retries=0)
+    assert embeddings.embed_documents(texts) == [pytest.approx(each["embedding"], abs=1e-6) for each in wire]
+    assert embeddings.embed_query(texts[1]) == pytest.approx(wire[1]["embedding"], abs=1e-6)
 
 
 def test_langchain_tools_and_structures(served, http):
