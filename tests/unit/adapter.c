@@ -167,6 +167,19 @@ START_TEST(the_last_one_to_hold_an_adapter_releases_it)
 }
 END_TEST
 
+/* An infinity times 0 is no number, and 0 added to a -0 another one. */
+START_TEST(an_entry_of_scale_0_is_none)
+{
+	struct adapter *adapter = NULL;
+	struct err err = {""};
+	entry(0)->scale = -0.0f;
+	ck_assert_int_eq(adapter_attach(&tiny->model, image, n_bytes, NULL, NULL, &adapter, &err), 0);
+	ck_assert_uint_eq(adapter->layers[0].products[ADAPTER_Q].rank, 0);
+	ck_assert_uint_eq(adapter->layers[1].products[ADAPTER_Q].rank, 3);
+	adapter_put(adapter);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("adapter");
@@ -177,6 +190,7 @@ int main(void)
 	tcase_add_test(tc, an_image_for_another_base_is_refused);
 	tcase_add_test(tc, entries_that_have_no_place_are_refused);
 	tcase_add_test(tc, contents_have_one_digest);
+	tcase_add_test(tc, an_entry_of_scale_0_is_none);
 	tcase_add_test(tc, the_last_one_to_hold_an_adapter_releases_it);
 	suite_add_tcase(suite, tc);
 	return suite_run(suite);

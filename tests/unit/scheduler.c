@@ -3,6 +3,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tests/unit/scheduler_rig.h"
 #include "tests/unit/suite.h"
@@ -194,6 +195,58 @@ START_TEST(scratch_shrinks_to_what_runs)
 	forward_trim(e.forward);
 	ck_assert_uint_eq(e.arena.bytes, 0);
 	tiny_engine_fini(&e);
+}
+END_TEST
+
+struct mapping {
+	void *image;
+	size_t n_bytes;
+	bool gone;
+};
+
+static void unmap(void *arg)
+{
+	struct mapping *m = arg;
+	munmap(m->image, m->n_bytes);
+	m->gone = true;
+}
+
+/* A call that ends in the middle of a pass may have been the last to hold its adapter: its image is gone at once, and
+ * the pass goes on with the others' rows without a look at it. */
+START_TEST(an_adapter_goes_with_its_last_call)
+{
+	static const struct tiny_adapter_spec spec = {80, TINY_ALL_PRODUCTS, 6, PACK_F32, 0.5f};
+	static struct room room;
+	struct tiny_setup setup = rig_setup(&room);
+	struct mapping mapping;
+	struct err err = {""};
+	struct tiny_engine e;
+	uint64_t n_bytes;
+	memset(&room, 0, sizeof room);
+	tiny_engine_init(&e, tiny, &setup);
+	void *image = tiny_adapter_image(tiny, &spec, &n_bytes);
+	mapping = (struct mapping){.n_bytes = n_bytes};
+	mapping.image = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(mapping.image, MAP_FAILED);
+	memcpy(mapping.image, image, n_bytes);
+	free(image);
+	struct generation *last = rig_call(9, 9); /* 200 tokens of prompt */
+	adapter_put(last->adapter);
+	ck_assert_int_eq(adapter_attach(&tiny->model, mapping.image, n_bytes, unmap, &mapping, &last->adapter, &err),
+			 0);
+	scheduler_add(e.scheduler, last);
+	scheduler_add(e.scheduler, rig_call(8, 8));
+	scheduler_admit(e.scheduler);
+	ck_assert_uint_eq(scheduler_prefill_begin(e.scheduler, 64), 64);
+	ck_assert(scheduler_prefill_advance(e.scheduler));
+	ck_assert(!mapping.gone);
+	scheduler_cancel(e.scheduler, 9);
+	ck_assert(mapping.gone);
+	ck_assert(scheduler_prefill_under_way(e.scheduler));
+	while (scheduler_step(e.scheduler))
+		;
+	rig_same(&alone.call[8], &room.call[8], 8);
+	check_nothing_is_left(&e);
 }
 END_TEST
 
@@ -390,6 +443,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tc, calls_come_and_go_during_a_pass, 0, 8);
 	tcase_add_test(tc, evicted_calls_leave_the_pass);
 	tcase_add_test(tc, scratch_shrinks_to_what_runs);
+	tcase_add_test(tc, an_adapter_goes_with_its_last_call);
 	tcase_add_loop_test(tc, company_cannot_be_seen, 0, 9);
 	tcase_add_test(tc, cancelled_calls_leave_nothing_and_change_nobody);
 	tcase_add_test(tc, decode_agrees_with_prefill);
