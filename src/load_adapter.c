@@ -16,8 +16,6 @@
 
 enum { CONFIG_MAX_BYTES = 16 << 20 };
 
-#define WEIGHTS_NAME "adapter_model.safetensors"
-
 /* One matrix to be read. */
 struct piece {
 	const struct adapter_entry *entry;
@@ -48,25 +46,33 @@ static int plan_gguf(struct load_adapter *adapter, struct err *err)
 	return rc;
 }
 
-/* The file whose header says what it is, and the one beside it, which is read whole. */
+/* All of adapter_config.json, as a file's prefix. */
+static int read_config(int fd, enum io_backend backend, struct load_file *out, struct err *err)
+{
+	struct err what = {""};
+	int rc = load_file_open(fd, backend, out, &what);
+	if (rc == 0 && out->size_bytes > CONFIG_MAX_BYTES)
+		rc = err_set(&what, -EINVAL, "%" PRIu64 " bytes, at most %d are possible", out->size_bytes,
+			     CONFIG_MAX_BYTES);
+	if (rc == 0)
+		rc = load_file_prefix(out, out->size_bytes, &what);
+	return rc ? err_set(err, rc, "adapter_config.json: %.220s", what.text) : 0;
+}
+
+static int read_weights(struct load_adapter *adapter, struct safetensors *out, struct err *err)
+{
+	struct err what = {""};
+	int rc = load_safetensors_header(&adapter->file, out, &what);
+	return rc ? err_set(err, rc, "adapter_model.safetensors: %.220s", what.text) : 0;
+}
+
 static int plan_peft(struct load_adapter *adapter, int config, enum io_backend backend, struct err *err)
 {
 	struct load_file beside = {0};
 	struct safetensors weights;
-	struct err what = {""};
-	int rc = load_file_open(config, backend, &beside, &what);
-	if (rc == 0 && beside.size_bytes > CONFIG_MAX_BYTES)
-		rc = err_set(&what, -EINVAL, "%" PRIu64 " bytes, at most %d are possible", beside.size_bytes,
-			     CONFIG_MAX_BYTES);
+	int rc = read_config(config, backend, &beside, err);
 	if (rc == 0)
-		rc = load_file_prefix(&beside, beside.size_bytes, &what);
-	if (rc)
-		err_set(err, rc, "adapter_config.json: %.220s", what.text);
-	if (rc == 0) {
-		rc = load_safetensors_header(&adapter->file, &weights, &what);
-		if (rc)
-			err_set(err, rc, "%s: %.220s", WEIGHTS_NAME, what.text);
-	}
+		rc = read_weights(adapter, &weights, err);
 	if (rc == 0) {
 		rc = adapter_peft_plan(beside.prefix, beside.size_bytes, &weights, &adapter->base, &adapter->plan, err);
 		safetensors_fini(&weights);
