@@ -102,10 +102,9 @@ struct tokenizer_encoding;
 int tokenizer_encoding_begin(const struct tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
 			     bool parse_special, size_t max_tokens, struct token_list *out,
 			     struct tokenizer_encoding **encoding_out, struct err *err);
-/* Goes on for about `work` steps of up to a tenth of a microsecond each; a text has up to four
- * per byte, with a unigram vocabulary as many as its longest token has bytes. Only looking
- * for the end of a word or a stretch goes on as long as it takes. Returns 1: there is more to do; 0: all tokens are in
- * the list; or an error as tokenizer_encode. */
+/* Goes on for about `work` steps of up to a tenth of a microsecond each; a text has up to four per byte, with a unigram
+ * vocabulary as many as its longest token has bytes. Only looking for the end of a word or a stretch goes on as long as
+ * it takes. Returns 1: there is more to do; 0: all tokens are in the list; or an error as tokenizer_encode. */
 int tokenizer_encoding_advance(struct tokenizer_encoding *encoding, size_t work, struct err *err);
 void tokenizer_encoding_end(struct tokenizer_encoding *encoding); /* at any time; takes NULL */
 
