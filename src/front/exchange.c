@@ -11,7 +11,18 @@
 #include "src/front.h"
 #include "src/front/reply.h"
 
+/* Texts of a request that are embedded at a time: enough to fill passes, and not the queue. */
+enum { EMBEDDED_AT_ONCE = 16 };
+
 /* --- the end ---------------------------------------------------------------------------------- */
+
+static void free_rest(struct exchange *exchange)
+{
+	if (exchange->rest)
+		api_request_fini(exchange->rest);
+	free(exchange->rest);
+	exchange->rest = NULL;
+}
 
 /* Lets go of everything; calls that still run are cancelled. The connection goes on without us. */
 static void end(struct exchange *exchange)
@@ -20,6 +31,7 @@ static void end(struct exchange *exchange)
 	for (uint32_t i = 0; i < exchange->answer.n_choices; i++)
 		if (exchange->calls[i])
 			worker_cancel_call(exchange->calls[i]->worker, exchange->calls[i]);
+	free_rest(exchange);
 	free(exchange->calls);
 	api_answer_fini(&exchange->answer);
 	free(exchange);
@@ -131,6 +143,44 @@ void exchange_token(struct front_call *call, const struct record_token *token)
 	send_events(exchange);
 }
 
+/* --- calls ------------------------------------------------------------------------------------ */
+
+/* Makes the next call; no worker knows of it yet. NULL: out of memory. */
+static struct front_call *make_call(struct exchange *exchange, const struct api_request *request)
+{
+	struct front_call *call = call_new(&exchange->front->calls);
+	if (!call)
+		return NULL;
+	call->exchange = exchange;
+	call->index = exchange->n_made;
+	call->times.request_ns = exchange->started_ns;
+	api_request_call(request, call->index, &call->begin, &call->bytes);
+	if (call->bytes.failed) {
+		call_free(&exchange->front->calls, call);
+		return NULL;
+	}
+	exchange->calls[exchange->n_made++] = call;
+	return call;
+}
+
+/* One of several texts is done: the next one takes its place. False: that failed, and the exchange is gone. */
+static bool go_on(struct exchange *exchange)
+{
+	struct api_error error;
+	struct front_worker *worker = fleet_choose(&exchange->front->fleet, exchange->model, 0);
+	struct front_call *call = worker ? make_call(exchange, exchange->rest) : NULL;
+	if (call) {
+		worker_add_call(worker, call);
+		if (exchange->n_made == exchange->answer.n_choices)
+			free_rest(exchange);
+		return true;
+	}
+	api_error_set(&error, worker ? 500 : 503, worker ? "" : "model_not_ready", NULL, "%s",
+		      worker ? "out of memory" : "no worker of this model is ready any more; try again");
+	fail(exchange, &error);
+	return false;
+}
+
 /* --- the end of calls ------------------------------------------------------------------------- */
 
 int exchange_result(struct front_call *call, const void *bytes, size_t n_bytes)
@@ -189,6 +239,8 @@ void exchange_done(struct front_call *call, const struct record_done *done)
 		return;
 	}
 	api_answer_done(&exchange->answer, call->index, done);
+	if (exchange->rest && !go_on(exchange))
+		return;
 	if (exchange->answer.stream)
 		finish_stream(exchange, call->index);
 	else
@@ -252,17 +304,23 @@ static struct fleet_model *find_model(struct front *front, const struct api_text
 	return NULL;
 }
 
+/* How many calls of a request there are at a time. */
+static uint32_t calls_at_once(const struct front *front, const struct api_request *request)
+{
+	uint32_t n = api_request_n_calls(request), most = front->order.max_queue;
+	if (most > EMBEDDED_AT_ONCE)
+		most = EMBEDDED_AT_ONCE;
+	return request->endpoint == API_EMBEDDING && n > most ? most : n;
+}
+
 /* May the request's calls of this model be made now? `ready`: a worker that could take them, or NULL. */
 static int admit(struct front *front, const struct fleet_model *model, const struct front_worker *ready,
 		 const struct api_request *request, struct api_error *error)
 {
-	uint32_t n = api_request_n_calls(request), n_choices = request->n_choices;
+	uint32_t n = calls_at_once(front, request), n_choices = request->n_choices;
 	uint32_t max = front->order.max_queue;
 	if (n > max)
-		return api_error_set(error, 400, "out_of_range",
-				     request->endpoint == API_EMBEDDING ? "input"
-				     : n_choices > 1			? "n"
-									: "prompt",
+		return api_error_set(error, 400, "out_of_range", n_choices > 1 ? "n" : "prompt",
 				     "%u answers (%u for each prompt) in one request; max_queue allows %u", n,
 				     n_choices, max);
 	if (!ready)
@@ -292,36 +350,36 @@ static struct exchange *exchange_new(struct front *front, const struct api_reque
 	return exchange;
 }
 
-/* Makes the calls; no worker knows of them yet. False: out of memory. */
-static bool make_calls(struct exchange *exchange, const struct api_request *request)
-{
-	for (uint32_t i = 0; i < exchange->answer.n_choices; i++) {
-		struct front_call *call = call_new(&exchange->front->calls);
-		if (!call)
-			return false;
-		exchange->calls[i] = call;
-		call->exchange = exchange;
-		call->index = i;
-		api_request_call(request, i, &call->begin, &call->bytes);
-		if (call->bytes.failed)
-			return false;
-	}
-	return true;
-}
-
 /* What never got to a worker. */
 static void discard(struct exchange *exchange)
 {
-	for (uint32_t i = 0; i < exchange->answer.n_choices; i++)
-		if (exchange->calls[i])
-			call_free(&exchange->front->calls, exchange->calls[i]);
+	for (uint32_t i = 0; i < exchange->n_made; i++)
+		call_free(&exchange->front->calls, exchange->calls[i]);
+	free_rest(exchange);
 	free(exchange->calls);
 	api_answer_fini(&exchange->answer);
 	free(exchange);
 }
 
+/* Makes the request's first calls, and keeps it if there are more to be made. False: out of memory. */
+static bool make_calls(struct exchange *exchange, struct api_request *request)
+{
+	uint32_t n = calls_at_once(exchange->front, request);
+	while (exchange->n_made < n)
+		if (!make_call(exchange, request))
+			return false;
+	if (n == exchange->answer.n_choices)
+		return true;
+	exchange->rest = malloc(sizeof *exchange->rest);
+	if (!exchange->rest)
+		return false;
+	*exchange->rest = *request;
+	*request = (struct api_request){0};
+	return true;
+}
+
 int exchange_start(struct front *front, struct connection *connection, enum front_route route,
-		   const struct api_request *request, uint64_t started_ns, struct api_error *error)
+		   struct api_request *request, uint64_t started_ns, struct api_error *error)
 {
 	struct fleet_model *model = find_model(front, &request->model, error);
 	struct front_worker *ready = model ? fleet_choose(&front->fleet, model, 0) : NULL;
@@ -330,21 +388,20 @@ int exchange_start(struct front *front, struct connection *connection, enum fron
 	struct exchange *exchange = exchange_new(front, request, model);
 	if (!exchange)
 		return api_error_set(error, 500, NULL, NULL, "out of memory");
-	if (!make_calls(exchange, request)) {
-		discard(exchange);
-		return api_error_set(error, 500, NULL, NULL, "out of memory");
-	}
 	exchange->connection = connection;
 	exchange->model = model;
 	exchange->route = route;
 	exchange->started_ns = started_ns;
 	exchange->n_open = exchange->answer.n_choices;
+	if (!make_calls(exchange, request)) {
+		discard(exchange);
+		return api_error_set(error, 500, NULL, NULL, "out of memory");
+	}
 	connection_set_answerer(connection, exchange);
-	for (uint32_t i = 0; i < exchange->answer.n_choices; i++) {
+	for (uint32_t i = 0; i < exchange->n_made; i++) {
 		struct front_call *call = exchange->calls[i];
 		/* Whether a worker is ready is its own word in shared memory: it may take it back at any moment. */
 		struct front_worker *worker = fleet_choose(&front->fleet, model, fleet_beginning(&front->fleet, call));
-		call->times.request_ns = started_ns;
 		worker_add_call(worker ? worker : ready, call);
 	}
 	return 0;

@@ -21,18 +21,20 @@ struct exchange {
 	struct fleet_model *model;     /* borrows from the fleet */
 	enum front_route route;
 	struct api_answer answer;
-	struct front_call **calls; /* [answer.n_choices] NULL once ended; owned list */
-	uint32_t n_open;
-	uint64_t prompt_tokens; /* of the calls accepted so far */
+	struct front_call **calls; /* [answer.n_choices] NULL before they are made and once ended; owned list */
+	uint32_t n_open, n_made;
+	struct api_request *rest; /* of which calls are still to be made; owned, NULL: all are */
+	uint64_t prompt_tokens;	  /* of the calls accepted so far */
 	uint64_t started_ns;
 	bool head_sent; /* of a stream: from here on an error can only be an event */
 	bool first_token_seen;
 };
 
-/* Starts what a checked request asks for: finds model and workers, bounds the queue, makes the calls. -1: not started,
- * and `error` says why. */
+/* Starts what a checked request asks for: finds model and workers, bounds the queue, makes the calls; of many texts to
+ * be embedded some, and the others as those end. May take the request (which is zeroed then). -1: not started, and
+ * `error` says why. */
 int exchange_start(struct front *front, struct connection *connection, enum front_route route,
-		   const struct api_request *request, uint64_t started_ns, struct api_error *error);
+		   struct api_request *request, uint64_t started_ns, struct api_error *error);
 /* The client is gone: cancels all calls. */
 void exchange_abandon(struct exchange *exchange);
 

@@ -3,6 +3,7 @@ held for answers (test_invariance.py): embeddings are in its repertoire."""
 
 import base64
 import struct
+import subprocess
 import sys
 
 import numpy as np
@@ -146,6 +147,34 @@ def test_refused(http, number):
     error = http.post("/v1/embeddings", body).error(400)
     assert error["param"] == param, error
     assert code is None or error["code"] == code
+
+
+def test_more_texts_than_places(http):
+    """As clients send them that embed whole collections: with the vectors that each text has alone."""
+    texts = [f"{TEXTS[i % 4]} {i}" for i in range(80)]  # the queue has 64 places
+    together = vectors(http, texts)
+    for i in (0, 15, 16, 17, 63, 64, 79):
+        assert (vectors(http, texts[i])[0] == together[i]).all()
+    assert len({vector.tobytes() for vector in together}) == 80
+
+
+@pytest.fixture(scope="module")
+def gemma():
+    path = weightd.model_dir() / "gemma3-270m.gguf"
+    if not path.exists():
+        command = [weightd.WEIGHTCTL, "pull", "gemma3-270m", "--dir", path.parent, "--catalogue", weightd.CATALOGUE]
+        subprocess.run(command, check=True)
+    return path
+
+
+def test_gemma(start, gemma):
+    """Another family: scaled embeddings, windows, a begin token that counts as a position."""
+    http, forward = start({"gemma3": gemma}).http, exact_reference.model(gemma)
+    for text, vector in zip(TEXTS[:2], vectors(http, TEXTS[:2]), strict=True):
+        ids = http.post("/tokenize", {"content": text, "add_special": True}).ok()["tokens"]
+        states = forward(ids, states=True)
+        assert cosine(vector, pooled(states, "mean")) > 0.9995, text
+        assert cosine(vector, pooled(states[1:], "mean")) < cosine(vector, pooled(states, "mean"))
 
 
 def test_models(http):

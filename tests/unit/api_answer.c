@@ -442,6 +442,26 @@ START_TEST(vectors_are_numbers_or_base64)
 }
 END_TEST
 
+START_TEST(a_response_that_fails_says_so_in_its_last_event)
+{
+	struct api_error error = {0};
+	begin(API_RESPONSE, "{\"input\":\"x\",\"stream\":true}");
+	api_stream_begin(&answer, 0, &out);
+	api_json_reset(&out);
+	api_error_set(&error, 502, "worker_died", NULL, "gone");
+	api_stream_error(&answer, &error, &out);
+	char *text = written();
+	static const char head[] =
+		"event: response.failed\ndata: {\"type\":\"response.failed\",\"sequence_number\":2,"
+		"\"response\":{\"id\":\"ID\",\"object\":\"response\",\"created_at\":1700000000,"
+		"\"status\":\"failed\",\"model\":\"small\",\"error\":{\"code\":\"server_error\",\"message\":\"gone\"}";
+	ck_assert_msg(!strncmp(text, head, sizeof head - 1), "%s", text);
+	ck_assert_str_eq(text + strlen(text) - 3, "}\n\n");
+	free(text);
+	end();
+}
+END_TEST
+
 START_TEST(errors_are_openais)
 {
 	struct api_error error = {0};
@@ -550,6 +570,7 @@ int main(void)
 	tcase_add_test(tests, a_completion_as_events_sends_each_row_once);
 	tcase_add_test(tests, small_answers);
 	tcase_add_test(tests, vectors_are_numbers_or_base64);
+	tcase_add_test(tests, a_response_that_fails_says_so_in_its_last_event);
 	tcase_add_test(tests, errors_are_openais);
 	tcase_add_test(tests, token_records_with_wrong_lengths_are_refused);
 	tcase_add_test(tests, other_records_with_wrong_values_are_refused);

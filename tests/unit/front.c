@@ -169,6 +169,79 @@ START_TEST(chats_that_begin_alike_go_to_one_worker_with_a_prefix_cache)
 }
 END_TEST
 
+/* Texts to be embedded take the queue's places in turns, and the vectors come in the order of the texts. */
+START_TEST(many_texts_are_embedded_a_few_at_a_time)
+{
+	enum { PLACES = 2, TEXTS = 5 };
+	struct call_begin head;
+	char *bytes;
+	uint64_t call[TEXTS];
+	rig_serve(&rig, backends[_i], PLACES);
+	struct rig_client client = rig_connect(&rig);
+	rig_request(&client, "POST", "/v1/embeddings", "{\"input\":[\"a\",\"b\",\"c\",\"d\",\"e\"],\"dimensions\":2}");
+	for (unsigned i = 0; i < TEXTS; i++) {
+		if (i >= PLACES) { /* the one before the last goes first: they end out of order */
+			unsigned ended = i == PLACES ? 1 : i == PLACES + 1 ? 0 : 2;
+			float vector[] = {(float)ended, 0.5f};
+			rig_no_record(&rig, 0);
+			rig_check(&rig, "POST", "/v1/completions", "{\"prompt\":\"x\"}", 429, "places");
+			rig_accept(&rig, 0, call[ended]);
+			rig_write(&rig, 0, CALL_RESULT, call[ended], vector, 4, NULL, 0);
+			rig_write(&rig, 0, CALL_RESULT, call[ended], vector + 1, 4, NULL, 0);
+			rig_done(&rig, 0, call[ended], FINISH_STOP);
+		}
+		call[i] = rig_call(&rig, 0, &head, &bytes);
+		ck_assert_uint_eq(head.kind, CALL_KIND_EMBED);
+		ck_assert_uint_eq(head.dimensions, 2);
+		ck_assert_int_eq(bytes[0], "abcde"[i]);
+		free(bytes);
+	}
+	for (unsigned i = 3; i < TEXTS; i++) {
+		float vector[] = {(float)i, 0.5f};
+		rig_write(&rig, 0, CALL_RESULT, call[i], vector, 8, NULL, 0);
+		rig_done(&rig, 0, call[i], FINISH_STOP);
+	}
+	struct rig_answer answer = rig_answer(&client);
+	for (unsigned i = 0; i < TEXTS; i++) {
+		char entry[80];
+		snprintf(entry, sizeof entry, "\"index\":%u,\"embedding\":[%u,0.5]}", i, i);
+		ck_assert_msg(strstr(answer.body, entry) != NULL, "%s", answer.body);
+	}
+	rig_expect(answer, 200, "\"usage\":{\"prompt_tokens\":15,\"total_tokens\":15}");
+	rig_close(&client);
+	rig_stop(&rig);
+}
+END_TEST
+
+/* A client that leaves, or a text that fails, ends what is under way, and the rest is never begun. */
+START_TEST(texts_of_a_client_that_left_are_not_begun)
+{
+	struct call_begin head;
+	char *bytes;
+	uint64_t call[2];
+	rig_serve(&rig, backends[_i], 2);
+	struct rig_client client = rig_connect(&rig);
+	for (int round = 0; round < 2; round++) {
+		rig_request(&client, "POST", "/v1/embeddings", "{\"input\":[\"a\",\"b\",\"c\"]}");
+		for (unsigned i = 0; i < 2; i++, free(bytes))
+			call[i] = rig_call(&rig, 0, &head, &bytes);
+		if (round == 0) {
+			struct call_failed failed = {.status = 400, .text_bytes = 4, .param = "input"};
+			rig_write(&rig, 0, CALL_FAILED, call[1], &failed, sizeof failed, "long", 4);
+			rig_expect(rig_answer(&client), 400, "\"param\":\"input[1]\"");
+		} else {
+			rig_close(&client);
+		}
+		for (unsigned i = 0; i < 1u + (round == 1); i++)
+			rig_wait_cancel(&rig, 0, call[i]);
+		for (unsigned i = 0; i < 1u + (round == 1); i++)
+			rig_done(&rig, 0, call[i], FINISH_CANCELLED);
+		rig_no_record(&rig, 0);
+	}
+	rig_stop(&rig);
+}
+END_TEST
+
 START_TEST(small_calls_are_answered)
 {
 	struct call_begin head;
@@ -371,6 +444,8 @@ int main(void)
 	tcase_add_loop_test(tests, several_prompts_are_several_calls_and_one_answer, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, chats_that_begin_alike_go_to_one_worker_with_a_prefix_cache, 0, 2 * N_BACKENDS);
 	tcase_add_loop_test(tests, small_calls_are_answered, 0, N_BACKENDS);
+	tcase_add_loop_test(tests, many_texts_are_embedded_a_few_at_a_time, 0, N_BACKENDS);
+	tcase_add_loop_test(tests, texts_of_a_client_that_left_are_not_begun, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, a_prompt_larger_than_the_ring_arrives_whole, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, pipelined_requests_are_answered_in_order, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, errors_name_what_is_wrong, 0, N_BACKENDS);
