@@ -69,6 +69,8 @@ static int check_source(const struct segment_source *was, const struct segment_s
 {
 	if (strcmp(was->path, now->path))
 		return err_set(err, -EINVAL, "its source was %.160s", was->path);
+	if (was->quantize != now->quantize)
+		return err_set(err, -EINVAL, "it was made with another value of the key quantize");
 	if (was->n_files != now->n_files)
 		return err_set(err, -EINVAL, "its source had %u files, now there are %u", was->n_files, now->n_files);
 	for (uint32_t i = 0; i < was->n_files; i++)

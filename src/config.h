@@ -24,6 +24,7 @@ struct config_model {
 	uint32_t tool_parser;		 /* enum call_tool_format: auto | none | hermes | llama3 | mistral */
 	uint32_t reasoning;		 /* enum call_reasoning: auto | none | think */
 	uint32_t pooling;		 /* enum pooling_kind: mean | last | cls */
+	uint32_t quantize;		 /* enum model_quantize: none | bf16 | int8 | int4 */
 	bool implied;			 /* not written: added by config_finish because it was pulled */
 };
 

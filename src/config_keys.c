@@ -13,6 +13,7 @@
 #include "src/call.h"
 #include "src/engine/pooling.h"
 #include "src/kernel/kernel.h"
+#include "src/model_quantize.h"
 
 static const struct config_word io_words[] = {{"auto", IO_AUTO}, {"uring", IO_URING}, {"epoll", IO_EPOLL}, {NULL, 0}};
 static const struct config_word log_words[] = {{"error", 0}, {"warning", 1}, {"info", 2}, {"debug", 3}, {NULL, 0}};
@@ -30,6 +31,8 @@ static const struct config_word numerics_words[] = {
 static const struct config_word tool_words[] = {{"auto", TOOLS_AUTO},	    {"none", TOOLS_NONE},
 						{"hermes", TOOLS_HERMES},   {"llama3", TOOLS_LLAMA3},
 						{"mistral", TOOLS_MISTRAL}, {NULL, 0}};
+static const struct config_word quantize_words[] = {
+	{"none", MODEL_AS_STORED}, {"bf16", MODEL_BF16}, {"int8", MODEL_INT8}, {"int4", MODEL_INT4}, {NULL, 0}};
 static const struct config_word reasoning_words[] = {
 	{"auto", REASONING_AUTO}, {"none", REASONING_NONE}, {"think", REASONING_THINK}, {NULL, 0}};
 
@@ -287,6 +290,11 @@ const struct config_key config_model_keys[] = {
 		 "last "
 		 "token, "
 		 "cls that of the first. A model trained for embeddings says which one it wants."},
+	{"quantize", KEY_WORD, MODEL_MEMBER(quantize), .words = quantize_words, .fallback = "none",
+	 .help = "What the matrices of a Hugging Face folder are made to be while they are loaded: int8 and int4 are "
+		 "blocks of 32 numbers with a scale (GGUF's Q8_0 and Q4_0; with int4 the embeddings and the output "
+		 "matrix are int8), bf16 is bfloat16, none is as they are stored. GGUF files are always served as "
+		 "they are."},
 	{.name = NULL},
 };
 

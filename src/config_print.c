@@ -47,11 +47,12 @@ void config_print_keys(FILE *out)
 		}
 	}
 	fprintf(out, "\n# --- Models\n\n");
-	print_wrapped(out, "One section for each model that is served, under the name that clients use: either path = "
-			   "FILE (GGUF, of a split model the first part; a relative path begins in model_dir) or pull "
-			   "= NAME for a model fetched with weightctl pull "
-			   "NAME. Without "
-			   "any such section all models of the catalogue that were pulled are served.");
+	print_wrapped(out,
+		      "One section for each model that is served, under the name that clients use: either path = "
+		      "FILE (GGUF, of a split model the first part, or a Hugging Face folder; a relative path begins "
+		      "in model_dir) or pull = NAME for a model fetched with weightctl pull "
+		      "NAME. Without "
+		      "any such section all models of the catalogue that were pulled are served.");
 	fprintf(out, "#[model smollm2]\n#pull = smollm2\n");
 	for (const struct config_key *key = config_model_keys; key->name; key++)
 		print_key(key, key->fallback, out);

@@ -19,6 +19,7 @@
 #include "src/load_copies.h"
 #include "src/load_files.h"
 #include "src/load_gguf.h"
+#include "src/load_hf.h"
 #include "src/load_order.h"
 #include "src/load_pack.h"
 #include "src/load_template.h"
@@ -33,15 +34,26 @@ struct load {
 	struct load_copies copies;
 };
 
+static int plan_gguf(struct load *load, struct err *err)
+{
+	if (load->order->quantize != MODEL_AS_STORED)
+		return err_set(err, -ENOTSUP,
+			       "key 'quantize': a GGUF file is served as it is; only the weights of a "
+			       "Hugging Face folder are made smaller");
+	int rc = load_gguf(&load->files, &load->gguf, err);
+	return rc ? rc : model_gguf_plan(&load->gguf, &load->plan, err);
+}
+
 static int plan(struct load *load, const struct load_input *inputs, struct err *err)
 {
 	const struct message_load *order = load->order;
 	uint64_t tokenizer_bytes = 0;
 	int rc = load_files_open(inputs, order->n_files, order->path, order->io, &load->files, err);
-	if (rc == 0)
-		rc = load_gguf(&load->files, &load->gguf, err);
-	if (rc == 0)
-		rc = model_gguf_plan(&load->gguf, &load->plan, err);
+	load->files.source.quantize = order->quantize;
+	if (rc == 0 && load->files.is_folder)
+		rc = load_hf(&load->files, order->quantize, &load->plan, err);
+	else if (rc == 0)
+		rc = plan_gguf(load, err);
 	for (uint32_t i = 0; i < order->n_files && rc == 0; i++)
 		if (inputs[i].role == FILE_TEMPLATE)
 			rc = load_template(&load->files, i, &load->plan, err);

@@ -18,7 +18,7 @@ static const char *shown(const char *name)
 
 int load_files_blame(const struct load_files *files, uint32_t file, int code, const struct err *what, struct err *err)
 {
-	if (file == 0 && files->n_weights == 1)
+	if (file == 0 && files->n_weights == 1 && !files->is_folder)
 		return err_set(err, code, "%s", what->text);
 	return err_set(err, code, "%s: %s", files->names[file], what->text);
 }
@@ -44,6 +44,8 @@ static int fill(struct load_files *files, const struct load_input *inputs, uint3
 		return err_set(err, rc, "its path is too long");
 	while (files->n_weights < n && inputs[files->n_weights].role == FILE_WEIGHTS)
 		files->n_weights++;
+	for (uint32_t i = 0; i < n; i++)
+		files->is_folder |= inputs[i].role == FILE_BESIDE;
 	files->files = calloc(n, sizeof *files->files);
 	files->names = calloc(n, sizeof *files->names);
 	if (!files->files || !files->names)

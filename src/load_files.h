@@ -2,6 +2,8 @@
 #ifndef WEIGHTD_LOAD_FILES_H
 #define WEIGHTD_LOAD_FILES_H
 
+#include <stdbool.h>
+
 #include "shm/layout.h"
 #include "src/load_file.h"
 
@@ -17,6 +19,7 @@ struct load_files {
 	struct load_file *files; /* [n] owned */
 	const char **names;	 /* [n] owned: for messages; views of the inputs' names, or of their ends if long */
 	uint32_t n_weights;	 /* the first of them */
+	bool is_folder;		 /* a Hugging Face folder's: some are beside the weights */
 	uint32_t current;	 /* data is taken from this one; that of those before was */
 	struct segment_source source; /* as they were when they were opened */
 };
@@ -38,7 +41,7 @@ uint64_t load_files_bytes_read(const struct load_files *files);
 /* 0 if all files still are what they were, else -ESTALE. */
 int load_files_unchanged(const struct load_files *files, struct err *err);
 
-/* Puts the file's name before what is wrong with it, unless the model is that file alone. Returns `code`. */
+/* Puts the file's name before what is wrong with it, unless the model's path is that file alone. Returns `code`. */
 int load_files_blame(const struct load_files *files, uint32_t file, int code, const struct err *what, struct err *err);
 
 #endif

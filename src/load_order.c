@@ -6,6 +6,7 @@
 #include "io/loop.h"
 #include "src/engine/image.h"
 #include "src/load.h"
+#include "src/model_quantize.h"
 
 int load_order_check(const struct message_load *order, struct err *err)
 {
@@ -18,9 +19,10 @@ int load_order_check(const struct message_load *order, struct err *err)
 	if (order->n_nodes < 1 || order->n_nodes > LOAD_NODES_MAX)
 		return err_set(err, -EINVAL, "the order to load names %u nodes, possible are 1 to %d", order->n_nodes,
 			       LOAD_NODES_MAX);
-	if (order->backing > SEGMENT_MEMFD || order->huge > SEGMENT_HUGE_ON || order->io > IO_EPOLL)
-		return err_set(err, -EINVAL, "the order to load has backing %u, huge %u, io %u", order->backing,
-			       order->huge, order->io);
+	if (order->backing > SEGMENT_MEMFD || order->huge > SEGMENT_HUGE_ON || order->io > IO_EPOLL ||
+	    order->quantize > MODEL_INT4)
+		return err_set(err, -EINVAL, "the order to load has backing %u, huge %u, io %u, quantize %u",
+			       order->backing, order->huge, order->io, order->quantize);
 	for (uint32_t i = 0; i < order->n_nodes; i++)
 		for (uint32_t j = 0; j < i; j++)
 			if (order->node[i] == order->node[j])

@@ -61,19 +61,21 @@ struct message_load {
 	char path[1024]; /* as configured, for messages and the header; what is there comes as descriptors */
 	char instance[64], model[128];
 	uint32_t generation;
-	uint32_t backing; /* enum segment_backing */
-	uint32_t huge;	  /* enum segment_huge */
-	uint32_t io;	  /* enum io_backend */
-	uint32_t group;	  /* gid of the segments, (uint32_t)-1: unchanged */
-	uint32_t n_files; /* 1 to SEGMENT_FILES_MAX, which follow */
+	uint32_t backing;  /* enum segment_backing */
+	uint32_t huge;	   /* enum segment_huge */
+	uint32_t io;	   /* enum io_backend */
+	uint32_t group;	   /* gid of the segments, (uint32_t)-1: unchanged */
+	uint32_t quantize; /* enum model_quantize (src/model_quantize.h) */
+	uint32_t n_files;  /* 1 to SEGMENT_FILES_MAX, which follow */
 	uint32_t n_nodes;
 	uint16_t node[64]; /* a copy on each, the first is filled from the files */
 };
 
 /* What a file of a model is to it. */
 enum file_role {
-	FILE_WEIGHTS = 1,  /* a GGUF file, or one of the parts that a model was split into */
+	FILE_WEIGHTS = 1,  /* a GGUF file, one of the parts of a split one, or a folder's .safetensors file */
 	FILE_TEMPLATE = 2, /* a chat template in place of the model's own */
+	FILE_BESIDE = 3,   /* beside the weights in a Hugging Face folder: what it is, its name says */
 };
 
 /* The next files of an order, in order, with a descriptor for each. */

@@ -2,6 +2,7 @@
  * byte of a model; what the parts say of themselves is the loader's to compare (src/format/gguf_join.c). */
 #include "src/model_files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -87,17 +88,81 @@ static int add_parts(struct model_files *files, const char *path, uint32_t n_par
 	return rc;
 }
 
+/* --- folders ---------------------------------------------------------------------------------- */
+
+static int is_weights(const struct dirent *entry)
+{
+	static const char suffix[] = ".safetensors";
+	size_t n = strlen(entry->d_name), n_suffix = sizeof suffix - 1;
+	return n > n_suffix && strcmp(entry->d_name + n - n_suffix, suffix) == 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int add_in(struct model_files *files, uint32_t role, const char *name, struct err *err)
+{
+	char path[CONFIG_PATH];
+	if (files->n == SEGMENT_FILES_MAX)
+		return err_set(err, -E2BIG, "path: %.160s: more than %d files", files->path, SEGMENT_FILES_MAX);
+	if (snprintf(path, sizeof path, "%s/%s", files->path, name) >= (int)sizeof path)
+		return err_set(err, -ENAMETOOLONG, "path: %.120s/%.60s: longer than %zu characters", files->path, name,
+			       sizeof path - 1);
+	return add(files, role, path, err);
+}
+
+static int add_beside(struct model_files *files, struct err *err)
+{
+	static const char *const names[] = {"config.json",    "generation_config.json", "model.safetensors.index.json",
+					    "tokenizer.json", "tokenizer_config.json",	"chat_template.jinja"};
+	struct stat st;
+	int rc = 0;
+	for (size_t i = 0; i < sizeof names / sizeof *names && rc == 0; i++) {
+		rc = add_in(files, FILE_BESIDE, names[i], err);
+		if (rc == 0 && stat(files->files[files->n - 1].path, &st) && errno == ENOENT)
+			files->n--;
+	}
+	return rc;
+}
+
+static int add_folder(struct model_files *files, struct err *err)
+{
+	struct dirent **entries = NULL;
+	int n = scandir(files->path, &entries, is_weights, by_name), rc = 0;
+	if (n < 0)
+		return err_set(err, -errno, "path: cannot read the folder %.160s: %s", files->path, strerror(errno));
+	for (int i = 0; i < n; i++) {
+		if (rc == 0)
+			rc = add_in(files, FILE_WEIGHTS, entries[i]->d_name, err);
+		free(entries[i]);
+	}
+	free(entries);
+	if (rc == 0 && n == 0)
+		rc = err_set(err, -EINVAL, "path: the folder %.160s has no .safetensors file", files->path);
+	if (rc == 0)
+		rc = add_beside(files, err);
+	if (rc == 0 && files->files[files->n - 1].role == FILE_WEIGHTS)
+		rc = err_set(err, -EINVAL, "path: the folder %.160s has no config.json", files->path);
+	return rc;
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
 int model_files_find(const struct config_model *model, struct model_files *out, struct err *err)
 {
-	struct model_files files = {.path = model->path};
-	uint32_t n_parts;
-	int rc = count_parts(model->path, &n_parts, err);
+	struct model_files files = {.path = model->path, .quantize = model->quantize};
+	struct stat st;
+	uint32_t n_parts = 0;
+	bool is_folder = stat(model->path, &st) == 0 && S_ISDIR(st.st_mode);
+	int rc = is_folder ? 0 : count_parts(model->path, &n_parts, err);
 	if (rc)
 		return rc;
-	files.files = calloc(n_parts + 1, sizeof *files.files);
+	files.files = calloc((is_folder ? SEGMENT_FILES_MAX : n_parts) + 1, sizeof *files.files);
 	if (!files.files)
-		return err_set(err, -ENOMEM, "no memory for the names of %u files", n_parts + 1);
-	rc = add_parts(&files, model->path, n_parts, err);
+		return err_set(err, -ENOMEM, "no memory for the names of files");
+	rc = is_folder ? add_folder(&files, err) : add_parts(&files, model->path, n_parts, err);
 	if (!rc && model->chat_template[0])
 		rc = add(&files, FILE_TEMPLATE, model->chat_template, err);
 	if (rc) {
@@ -143,6 +208,7 @@ int model_files_describe(const struct model_files *files, struct segment_source 
 	}
 	if (rc)
 		return err_set(err, rc, "%.180s: %s", files->path, strerror(-rc));
+	source.quantize = files->quantize;
 	*out = source;
 	return 0;
 }

@@ -16,11 +16,15 @@ struct model_files {
 	const char *path;	  /* the model's; borrows its settings */
 	struct model_file *files; /* [n] owned */
 	uint32_t n;		  /* 1 to SEGMENT_FILES_MAX */
+	uint32_t quantize;	  /* enum model_quantize: of the settings, too */
 };
 
-/* Its weights, then its chat template if the settings name one. `path` names a GGUF file. Where its name ends in
- * -00001-of-0000N.gguf it is the first part of N, which lie beside it and are named alike. Opens nothing. -EINVAL: the
- * name is that of another part, or of none there can be; -ENAMETOOLONG, -ENOMEM. */
+/* Its weights, what is beside them, then its chat template if the settings name one. `path` names a Hugging Face folder
+ * or a GGUF file. Of a folder these are all .safetensors files, in order of their names, and then those beside them
+ * that it has; which of them are the model's, the loader finds out. Where a GGUF file's name ends in
+ * -00001-of-0000N.gguf it is the first part of N, which lie beside it and are named alike. Opens no file. -EINVAL: the
+ * name is that of another part, or of none there can be, or the folder has no weights; -ENAMETOOLONG, -E2BIG, -ENOMEM,
+ * and what reading a directory gives. */
 int model_files_find(const struct config_model *model, struct model_files *out, struct err *err);
 void model_files_free(struct model_files *files);
 

@@ -69,6 +69,7 @@ static int make_order(const struct parent *parent, const struct parent_model *mo
 	memset(order, 0, sizeof *order);
 	snprintf(order->path, sizeof order->path, "%s", files->path);
 	order->n_files = files->n;
+	order->quantize = files->quantize;
 	snprintf(order->instance, sizeof order->instance, "%s", parent->config.instance);
 	snprintf(order->model, sizeof order->model, "%s", model->config->name);
 	order->generation = PARENT_GENERATION;

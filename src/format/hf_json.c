@@ -72,12 +72,13 @@ static int check_value(const struct hf_json *json, yyjson_val *value, unsigned d
 	if (depth == HF_JSON_MAX_DEPTH)
 		return err_set(err, -EINVAL, "%s: values are nested deeper than %d levels", json->file,
 			       HF_JSON_MAX_DEPTH);
-	if (yyjson_is_obj(value))
+	if (yyjson_is_obj(value)) {
 		rc = check_keys(json, value, err);
-	yyjson_obj_foreach(value, i, n, key, child)
-	{
-		if (rc == 0 && yyjson_is_ctn(child))
-			rc = check_value(json, child, depth + 1, err);
+		yyjson_obj_foreach(value, i, n, key, child)
+		{
+			if (rc == 0 && yyjson_is_ctn(child))
+				rc = check_value(json, child, depth + 1, err);
+		}
 	}
 	yyjson_arr_foreach(value, i, n, child)
 	{

@@ -36,6 +36,22 @@ static inline float f32_from_f16(uint16_t half)
 	return f32_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
+/* What is beyond the largest becomes infinite. */
+static inline uint16_t f16_from_f32(float value)
+{
+	uint32_t bits = f32_bits(value), magnitude = bits & 0x7fffffff;
+	uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+
+	if (magnitude > 0x7f800000)
+		return sign | 0x7e00;
+	if (magnitude >= 0x477ff000) /* 65520: halfway between the largest and what would be next */
+		return sign | 0x7c00;
+	if (magnitude < 0x38800000) /* below 2^-14, denormal: adding 0.5 leaves the rounded fraction in the low bits */
+		return (uint16_t)(sign | (f32_bits(f32_from_bits(magnitude) + 0.5f) - f32_bits(0.5f)));
+	magnitude -= (uint32_t)112 << 23;
+	return (uint16_t)(sign | (magnitude + 0xfff + (magnitude >> 13 & 1)) >> 13);
+}
+
 /* bfloat16 is the upper half of a float32. */
 static inline float f32_from_bf16(uint16_t half)
 {
