@@ -172,6 +172,29 @@ static void write_function(yyjson_val *function, bool enforced, struct api_json 
 	api_json_text(out, "}");
 }
 
+/* The answer may be calls or what it was constrained to before: the constraint becomes part of that of the calls. Only
+ * schemas can. */
+static int join_constraint(struct api_request *request, struct api_json *source, struct api_error *error)
+{
+	const struct api_json *schema = &request->constraint_source;
+	bool any_object = request->constraint == CALL_CONSTRAINT_OBJECT;
+	if (request->constraint != CALL_CONSTRAINT_SCHEMA && !any_object)
+		return api_error_set(error, 400, "invalid_value", request->constraint_field,
+				     "'%s' can't be combined with 'tools', unless it is a JSON Schema",
+				     request->constraint_field);
+	yyjson_doc *document = yyjson_read(any_object ? "{\"type\":\"object\"}" : schema->bytes,
+					   any_object ? 17 : schema->n, YYJSON_READ_NOFLAG);
+	if (!document)
+		return api_error_set(error, 400, "invalid_value", request->constraint_field, "'%s' is not valid JSON",
+				     request->constraint_field);
+	api_json_text(source, ",\"answer\":");
+	api_json_value(source, yyjson_doc_get_root(document));
+	yyjson_doc_free(document);
+	request->constraint = CALL_CONSTRAINT_NONE;
+	api_json_reset(&request->constraint_source);
+	return 0;
+}
+
 /* Calls that have to be made, and arguments that have to fit, constrain the answer. Where a call is the model's choice
  * and no function is strict, what it writes is its own. */
 static int constrain(struct api_request *request, struct api_error *error)
@@ -195,11 +218,13 @@ static int constrain(struct api_request *request, struct api_error *error)
 		api_json_text(&source, i ? "," : "");
 		write_function(function, required || is_strict, &source);
 	}
-	api_json_text(&source, "]}");
-	int rc = 0;
-	if (source.failed)
-		rc = api_error_set(error, 500, NULL, NULL, "out of memory");
-	else if (request->endpoint != API_TEMPLATE && (required || restricted || strict))
+	api_json_text(&source, "]");
+	bool joined = request->constraint && !required && request->endpoint != API_TEMPLATE;
+	int rc = joined ? join_constraint(request, &source, error) : 0;
+	api_json_text(&source, "}");
+	if (rc || source.failed)
+		rc = rc ? rc : api_error_set(error, 500, NULL, NULL, "out of memory");
+	else if (request->endpoint != API_TEMPLATE && (required || restricted || strict || joined))
 		rc = api_constrain(request, CALL_CONSTRAINT_CALLS, "tools", source.bytes, source.n, error);
 	api_json_fini(&source);
 	return rc;

@@ -137,6 +137,23 @@ def test_strict_functions_leave_the_choice_to_the_model(formats, kind, amount):
     assert with_text and with_calls
 
 
+@pytest.mark.parametrize("kind", MARKS)
+def test_an_answer_is_calls_or_what_was_asked_for(formats, kind, amount):
+    schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"enum": [1, "one", [1]]}}}
+    tools = [tool("weather", PLACE, strict=True), tool("note", NOTE, strict=True)]
+    kinds = set()
+    for choice in many(formats, kind, amount(16, 100), tools=tools, response_format=schema):
+        if choice["finish_reason"] == "length":
+            continue
+        kinds.add(choice["finish_reason"])
+        if choice["finish_reason"] == "tool_calls":
+            assert choice["message"]["content"] is None
+            check_calls(choice)
+        else:
+            assert json.loads(choice["message"]["content"]) in (1, "one", [1])
+    assert kinds == {"stop", "tool_calls"}
+
+
 def test_a_mark_that_is_a_control_token(hermes_model, start):
     """It is what the model has learnt to begin calls with; its letters are not the same. Even a random model calls."""
     http = start({"hermes": {"path": hermes_model, "reasoning": "none"}}).http

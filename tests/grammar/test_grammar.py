@@ -431,6 +431,15 @@ def test_calls_that_the_model_may_make(accepts):
     assert got["verdicts"] == [2, 0, 0]
 
 
+def test_calls_or_an_instance(accepts):
+    source = {**json.loads(calls_of(False, False, COUNT)), "answer": {"$ref": "#/$defs/n", "$defs": {"n": {"enum": [1, "x"]}}}}
+    c, d = hermes(object_of(HERMES)), object_of(LLAMA3)
+    for syntax, texts in ((HERMES, {"1": 2, '"x"': 2, c: 2, c + "1": 0, "text": 0, c + "\n" + c: 2}), (LLAMA3, {"1": 2, d: 2, d + "1": 0})):
+        got = accepts("calls", json.dumps(source), texts, calls=syntax)
+        assert dict(zip(texts, got["verdicts"], strict=True)) == texts
+    assert "'not'" in accepts("calls", json.dumps({**source, "answer": {"not": {}}}), calls=HERMES)["error"]
+
+
 def test_words_are_found_wherever_they_begin(accepts):
     """Free text that ends with a word, against str.find."""
     rng = random.Random(11)

@@ -138,7 +138,8 @@ START_TEST(tools_reach_the_template)
 		"\"tool_calls\":[]}],\"chat_template_kwargs\":{\"k\":1},\"tools\":[" TOOL "]%s}";
 	static const char messages[] =
 		"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a1\",\"type\":\"function\",\"function\":{\"name\":"
-		"\"f\",\"arguments\":{\"a\":1}}}],\"content\":null},{\"role\":\"tool\",\"tool_call_id\":\"a1\",\"content\":\"2\"}]";
+		"\"f\",\"arguments\":{\"a\":1}}}],\"content\":null},{\"role\":\"tool\",\"tool_call_id\":\"a1\","
+		"\"content\":\"2\"}]";
 	static const struct {
 		const char *more, *variables;
 		bool tools;
@@ -160,7 +161,25 @@ START_TEST(tools_reach_the_template)
 }
 END_TEST
 
-/* What the worker makes a grammar of. */
+/* What the worker makes a grammar of; NULL: nothing. */
+static void expect_calls(enum api_endpoint endpoint, const char *tools, const char *more, const char *source)
+{
+	struct call_begin begin;
+	struct api_json bytes;
+	char text[2048];
+	size_t n = source ? strlen(source) : 0;
+	snprintf(text, sizeof text, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[%s]%s}", tools,
+		 more);
+	call_of(endpoint, text, 0, &begin, &bytes);
+	ck_assert_uint_eq(begin.constraint, n ? CALL_CONSTRAINT_CALLS : CALL_CONSTRAINT_NONE);
+	ck_assert_uint_eq(begin.constraint_bytes, n);
+	if (n) {
+		ck_assert_str_eq(begin.constraint_field, "tools");
+		ck_assert_mem_eq(bytes.bytes + bytes.n - n, source, n);
+	}
+	api_json_fini(&bytes);
+}
+
 START_TEST(tool_choices_constrain_the_answer)
 {
 #define F "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"x\":1}}}"
@@ -196,24 +215,29 @@ START_TEST(tool_choices_constrain_the_answer)
 		 "\"object\"}}]}"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		struct call_begin begin;
-		struct api_json bytes;
-		char text[2048];
-		snprintf(text, sizeof text, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[%s]%s}",
-			 cases[i].tools, cases[i].more);
-		call_of(API_CHAT, text, 0, &begin, &bytes);
-		size_t n = cases[i].source ? strlen(cases[i].source) : 0;
-		ck_assert_uint_eq(begin.constraint, n ? CALL_CONSTRAINT_CALLS : CALL_CONSTRAINT_NONE);
-		ck_assert_uint_eq(begin.constraint_bytes, n);
-		if (n) {
-			ck_assert_str_eq(begin.constraint_field, "tools");
-			ck_assert_mem_eq(bytes.bytes + bytes.n - n, cases[i].source, n);
-		}
-		api_json_fini(&bytes);
-		call_of(API_TEMPLATE, text, 0, &begin, &bytes); /* which has no answer to constrain */
-		ck_assert_uint_eq(begin.constraint, CALL_CONSTRAINT_NONE);
-		api_json_fini(&bytes);
+		expect_calls(API_CHAT, cases[i].tools, cases[i].more, cases[i].source);
+		expect_calls(API_TEMPLATE, cases[i].tools, cases[i].more, NULL); /* has no answer to constrain */
 	}
+}
+END_TEST
+
+/* Calls that need not be made leave the rest of the answer to its schema. */
+START_TEST(an_answer_is_calls_or_what_was_asked_for)
+{
+	static const struct {
+		const char *tools, *more, *source;
+	} cases[] = {
+		{F, ",\"response_format\":{\"type\":\"json_object\"}",
+		 "{\"required\":false,\"one\":false,\"functions\":[{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}"
+		 "}],"
+		 "\"answer\":{\"type\":\"object\"}}"},
+		{F, ",\"parallel_tool_calls\":false,\"guided_json\":\"{\\\"type\\\": \\\"integer\\\"}\"",
+		 "{\"required\":false,\"one\":true,\"functions\":[{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}"
+		 "],"
+		 "\"answer\":{\"type\":\"integer\"}}"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		expect_calls(API_CHAT, cases[i].tools, cases[i].more, cases[i].source);
 }
 END_TEST
 
@@ -227,6 +251,7 @@ int main(void)
 	tcase_add_test(tests, messages_reach_the_template);
 	tcase_add_test(tests, tools_reach_the_template);
 	tcase_add_test(tests, tool_choices_constrain_the_answer);
+	tcase_add_test(tests, an_answer_is_calls_or_what_was_asked_for);
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);
 }

@@ -209,6 +209,20 @@ static uint32_t text_and_calls(struct calls *c, uint32_t block)
 	return grammar_reference(g, first);
 }
 
+static int read_answer(struct calls *c, yyjson_val *answer, uint32_t *node)
+{
+	uint32_t block = block_rule(c), instance;
+	if (!answer) {
+		*node = c->required ? only_calls(c, block) : text_and_calls(c, block);
+		return 0;
+	}
+	int rc = schema_rule(&c->schema, answer, &instance);
+	*node = grammar_choice(c->grammar);
+	grammar_append(c->grammar, *node, only_calls(c, block));
+	grammar_append(c->grammar, *node, grammar_reference(c->grammar, instance));
+	return rc;
+}
+
 int calls_read(const char *source, size_t n_bytes, const struct call_syntax *syntax, struct grammar *grammar,
 	       struct err *err)
 {
@@ -218,12 +232,11 @@ int calls_read(const char *source, size_t n_bytes, const struct call_syntax *syn
 	c.required = yyjson_is_true(yyjson_obj_get(root, "required"));
 	c.one = yyjson_is_true(yyjson_obj_get(root, "one"));
 	schema_begin(&c.schema, grammar, err);
+	uint32_t node = 0;
 	int rc = read_functions(&c, yyjson_obj_get(root, "functions"));
-	if (!rc) {
-		uint32_t block = block_rule(&c);
-		grammar->root = grammar_rule(grammar, "an answer with calls",
-					     c.required ? only_calls(&c, block) : text_and_calls(&c, block));
-	}
+	if (!rc)
+		rc = read_answer(&c, yyjson_obj_get(root, "answer"), &node);
+	grammar->root = grammar_rule(grammar, "an answer with calls", node);
 	schema_end(&c.schema);
 	yyjson_doc_free(document);
 	return rc;
