@@ -211,7 +211,7 @@ static int make_engine(struct worker *w, struct err *err)
 		return rc;
 	w->context_tokens = context;
 	struct scheduler_setup scheduler = scheduler_setup(w);
-	int64_t mark = w->dialect.has_mark ? (int64_t)w->dialect.mark : -1;
+	int64_t mark = w->dialect.calls.mark_is_token ? (int64_t)w->dialect.mark : -1;
 	if (constraints_new(w->tokenizer, c->vocab, mark, &w->arena, &w->constraints))
 		return err_set(err, -ENOMEM, "no memory for the order of the vocabulary");
 	return scheduler_new(&scheduler, &w->scheduler, err);

@@ -254,7 +254,7 @@ static struct generation_params params_of(const struct worker_calls *calls, cons
 		.echo = b->flags & CALL_FLAG_ECHO,
 		.prompt_ids = b->flags & CALL_FLAG_PROMPT_IDS,
 		.ignore_end = b->flags & CALL_FLAG_IGNORE_END,
-		.show_mark = b->flags & CALL_FLAG_TOOLS && calls->dialect.has_mark,
+		.show_mark = b->flags & CALL_FLAG_TOOLS && calls->dialect.calls.mark_is_token,
 		.mark = calls->dialect.mark,
 	};
 }

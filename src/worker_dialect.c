@@ -44,7 +44,7 @@ static void find_mark(struct dialect *dialect, const struct tokenizer *tokenizer
 		if (n != strlen(mark) || memcmp(piece, mark, n) != 0)
 			continue;
 		tokenizer_piece(tokenizer, id, false, &n_shown);
-		dialect->has_mark = dialect->calls.mark_is_token = n_shown == 0;
+		dialect->calls.mark_is_token = n_shown == 0;
 		dialect->mark = id;
 		return;
 	}

@@ -14,9 +14,8 @@
 struct dialect {
 	enum call_tool_format tools;   /* never TOOLS_AUTO */
 	enum call_reasoning reasoning; /* NONE or THINK */
-	bool has_mark;
-	uint32_t mark;		  /* the token that begins tool calls where that is a control token: text, for once */
-	struct call_syntax calls; /* of tool calls; zero for TOOLS_NONE */
+	struct call_syntax calls;      /* of tool calls; zero for TOOLS_NONE */
+	uint32_t mark;		       /* the token that begins them where that is a control token: text, for once */
 };
 
 /* `tools` and `reasoning` as configured; what is AUTO follows from the template [n_bytes]. */

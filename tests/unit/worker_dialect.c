@@ -38,7 +38,7 @@ START_TEST(templates_tell)
 	struct dialect dialect = of(cases[_i].template, TOOLS_AUTO, REASONING_AUTO);
 	ck_assert_int_eq(dialect.tools, cases[_i].tools);
 	ck_assert_int_eq(dialect.reasoning, cases[_i].reasoning);
-	ck_assert(!dialect.has_mark); /* this vocabulary has none of them */
+	ck_assert(!dialect.calls.mark_is_token); /* this vocabulary has none of them */
 	dialect = of(cases[_i].template, TOOLS_MISTRAL, REASONING_NONE);
 	ck_assert_int_eq(dialect.tools, TOOLS_MISTRAL);
 	ck_assert_int_eq(dialect.reasoning, REASONING_NONE);

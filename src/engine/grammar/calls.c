@@ -122,11 +122,7 @@ static uint32_t block_rule(struct calls *c)
 
 static uint32_t behind_mark(struct calls *c, uint32_t block)
 {
-	struct grammar *g = c->grammar;
-	uint32_t sequence = grammar_sequence(g);
-	grammar_append(g, sequence, schema_space(&c->schema));
-	grammar_append(g, sequence, grammar_reference(g, block));
-	return sequence;
+	return grammar_then(c->grammar, schema_space(&c->schema), block);
 }
 
 static uint32_t marked(struct calls *c, uint32_t block)
@@ -157,14 +153,6 @@ static uint32_t only_calls(struct calls *c, uint32_t block)
 	return all;
 }
 
-static void add_way(struct grammar *g, uint32_t choice, uint32_t first, uint32_t rule)
-{
-	uint32_t way = grammar_sequence(g);
-	grammar_append(g, way, first);
-	grammar_append(g, way, grammar_reference(g, rule));
-	grammar_append(g, choice, way);
-}
-
 /* The beginning of an answer that may begin with a call that has no mark: white space; then that call, or text that
  * does not look like one and goes on as `rules` say. */
 static uint32_t bare_beginning(struct calls *c, const struct until *u, const uint32_t rules[], uint32_t block_and_on)
@@ -180,11 +168,11 @@ static uint32_t bare_beginning(struct calls *c, const struct until *u, const uin
 	charset_remove(&others, mark_begins, mark_begins);
 	grammar_append(g, choice, grammar_sequence(g));
 	grammar_append(g, choice, grammar_reference(g, block_and_on));
-	add_way(g, choice, grammar_class(g, &blanks), start);
-	add_way(g, choice, grammar_bytes(g, u->word, 1), rules[1]);
-	add_way(g, choice, grammar_class(g, &others), rules[0]);
+	grammar_append(g, choice, grammar_then(g, grammar_class(g, &blanks), start));
+	grammar_append(g, choice, grammar_then(g, grammar_bytes(g, u->word, 1), rules[1]));
+	grammar_append(g, choice, grammar_then(g, grammar_class(g, &others), rules[0]));
 	if (u->marked != UNTIL_NEVER)
-		add_way(g, choice, grammar_text(g, PIECES_MARK), u->marked);
+		grammar_append(g, choice, grammar_then(g, grammar_text(g, PIECES_MARK), u->marked));
 	grammar_define(g, start, choice);
 	return start;
 }

@@ -25,7 +25,8 @@ struct call_syntax {
 
 /* `source` is a JSON object: `functions`, a list of objects with `name` and `parameters` (a JSON Schema of objects);
  * `required`: the answer is calls; `answer`, a schema: it is calls or an instance of that; neither: it may be any text,
- * but what looks like a call is one. `one`: it ends with the first call. Fills in an empty grammar. -EINVAL with the function and the place in its schema. */
+ * but what looks like a call is one. `one`: it ends with the first call. Fills in an empty grammar. -EINVAL with the
+ * function and the place in its schema. */
 int calls_read(const char *source, size_t n_bytes, const struct call_syntax *syntax, struct grammar *grammar,
 	       struct err *err);
 

@@ -118,6 +118,14 @@ uint32_t grammar_reference(struct grammar *g, uint32_t rule)
 	return new_node(g, GRAMMAR_RULE, rule, 0);
 }
 
+uint32_t grammar_then(struct grammar *g, uint32_t first, uint32_t rule)
+{
+	uint32_t sequence = grammar_sequence(g);
+	grammar_append(g, sequence, first);
+	grammar_append(g, sequence, grammar_reference(g, rule));
+	return sequence;
+}
+
 uint32_t grammar_repeat(struct grammar *g, uint32_t child, uint32_t min, uint32_t max)
 {
 	if (g->fault)

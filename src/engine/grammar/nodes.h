@@ -60,6 +60,8 @@ uint32_t grammar_bytes(struct grammar *grammar, const char *bytes, size_t n_byte
 uint32_t grammar_text(struct grammar *grammar, const char *text); /* terminated */
 uint32_t grammar_class(struct grammar *grammar, const struct charset *set);
 uint32_t grammar_reference(struct grammar *grammar, uint32_t rule);
+/* A node, then a rule's text. */
+uint32_t grammar_then(struct grammar *grammar, uint32_t first, uint32_t rule);
 uint32_t grammar_repeat(struct grammar *grammar, uint32_t child, uint32_t min, uint32_t max);
 
 /* A new rule, to be defined once. */

@@ -13,14 +13,6 @@ static size_t go_on(const char *word, size_t n, char c)
 	return 0;
 }
 
-static void add_way(struct grammar *g, uint32_t choice, uint32_t first, uint32_t rule)
-{
-	uint32_t way = grammar_sequence(g);
-	grammar_append(g, way, first);
-	grammar_append(g, way, grammar_reference(g, rule));
-	grammar_append(g, choice, way);
-}
-
 static uint32_t after(struct grammar *g, const struct until *u, const uint32_t rules[], size_t n)
 {
 	struct charset rest = {1, {{0, CODE_POINT_MAX}}};
@@ -36,11 +28,11 @@ static uint32_t after(struct grammar *g, const struct until *u, const uint32_t r
 		size_t k = go_on(u->word, n, *c);
 		uint32_t next = k < length ? rules[k] : u->said;
 		if (next != UNTIL_NEVER)
-			add_way(g, choice, grammar_bytes(g, c, 1), next);
+			grammar_append(g, choice, grammar_then(g, grammar_bytes(g, c, 1), next));
 	}
-	add_way(g, choice, grammar_class(g, &rest), rules[0]);
+	grammar_append(g, choice, grammar_then(g, grammar_class(g, &rest), rules[0]));
 	if (u->marked != UNTIL_NEVER)
-		add_way(g, choice, grammar_text(g, PIECES_MARK), u->marked);
+		grammar_append(g, choice, grammar_then(g, grammar_text(g, PIECES_MARK), u->marked));
 	return choice;
 }
 
