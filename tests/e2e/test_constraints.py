@@ -108,6 +108,24 @@ def test_answers_are_the_same_alone_and_together(http):
         assert list(pool.map(lambda job: ask(http, *job, max_tokens=60), jobs)) == alone
 
 
+def test_answers_are_the_same_when_they_are_evicted(http, start, model):
+    """A call that gives its memory up and is computed again stands in its grammar where it stood."""
+    regexes = [r"([a-z]{2,9}[ ,.]){60,90}", r"(\d{1,4} [a-f]+\n){70,90}"]
+    bodies = [
+        {"prompt": f"Number {i}:", "max_tokens": 200, "seed": i, "structured_outputs": {"regex": regexes[i % 2]}}
+        for i in range(6)
+    ]
+    ask = lambda where, body: where.post("/v1/completions", body).ok()["choices"]  # noqa: E731
+    alone = [ask(http, body) for body in bodies]
+    small = start({"smollm2": model}, {"kv_bytes": "12M"})  # not enough for three of them at their ends
+    with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+        together = list(pool.map(lambda body: ask(small.http, body), bodies))
+    assert weightd.metric(small, "weightd_evicted_total") > 0 and weightd.metric(small, "weightd_replayed_tokens_total") > 0
+    assert together == alone
+    for body, (choice,) in zip(bodies, alone, strict=True):
+        assert choice["finish_reason"] == "length" or re.fullmatch(body["structured_outputs"]["regex"], choice["text"])
+
+
 def test_log_probabilities_stay_the_models_own(http):
     body = {"prompt": "The capital of France is", "max_tokens": 1, "temperature": 0, "logprobs": 3}
     free = http.post("/v1/completions", body).ok()["choices"][0]["logprobs"]

@@ -1,5 +1,6 @@
 #include "src/engine/grammar/automaton.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 enum {
 	SEEN_SLOTS = 1 << 14, /* a power of two, never more than half full */
 	TODO_MAX = SEEN_SLOTS / 2,
-	WRITTEN_MAX = 1 << 18, /* words of a state with its stacks */
+	WRITTEN_MAX = 1 << 17, /* words of a state with its stacks: their cells are a quarter of the span */
 	TABLES_BYTES = 2 * AUTOMATON_BUCKETS * sizeof(uint32_t),
 };
 
@@ -23,9 +24,20 @@ struct seen {
 struct scratch {
 	struct seen seen[SEEN_SLOTS];
 	struct place todo[TODO_MAX], found[AUTOMATON_PLACES_MAX];
-	uint32_t n_seen, n_todo, n_found, step;
+	uint32_t n_seen, n_todo, n_found, n_calls, step;
 	bool accepts, overflow;
 };
+
+/* What it took to find an arc. */
+struct cost {
+	uint16_t places; /* looked at: those of the state it begins at, and those seen */
+	uint16_t cells;	 /* asked for */
+};
+static_assert(AUTOMATON_PLACES_MAX + TODO_MAX <= UINT16_MAX, "a cost fits");
+/* When an operation begins, half of the span is free; then there are its states and cells, those of the step that was
+ * one too many, and a mask. */
+static_assert(AUTOMATON_TAKEN_MAX + TODO_MAX * 16 + (512 << 10) <= AUTOMATON_BYTES / 2,
+	      "the span has room for an operation");
 
 /* A call that is to return. Named by its offset in the span, as states are; 0: nothing to return to. */
 struct cell {
@@ -38,8 +50,13 @@ struct state {
 	uint32_t n_places;
 	uint32_t mask; /* offset; 0: not made yet */
 	uint32_t accepts;
-	uint32_t arcs[]; /* [n_classes] states; 0: not known yet. Then places [n_places] */
+	uint64_t operation; /* the last one that came by */
+	uint32_t arcs[];    /* [n_classes] states; 0: not known yet */
+			    /* uint32_t charged[n_classes bits]: arcs that were charged to that operation
+			     * struct place places[n_places]
+			     * uint16_t costs[n_classes]: places that were looked at to find the arc */
 };
+static_assert(sizeof(struct cell) == 16, "what the bounds above reckon with");
 
 static uint32_t *cell_buckets(const struct automaton *a)
 {
@@ -61,9 +78,30 @@ static struct state *state_at(const struct automaton *a, uint32_t at)
 	return (struct state *)(void *)(a->span + at);
 }
 
+static uint32_t *charged_of(const struct automaton *a, struct state *state)
+{
+	return state->arcs + a->program->n_classes;
+}
+
+static size_t charged_words(const struct automaton *a)
+{
+	return (a->program->n_classes + 31) / 32;
+}
+
 static struct place *places_of(const struct automaton *a, struct state *state)
 {
-	return (struct place *)(void *)(state->arcs + a->program->n_classes);
+	return (struct place *)(void *)(charged_of(a, state) + charged_words(a));
+}
+
+static struct cost *costs_of(const struct automaton *a, struct state *state)
+{
+	return (struct cost *)(void *)(places_of(a, state) + state->n_places);
+}
+
+static size_t state_bytes(const struct automaton *a, uint32_t n_places)
+{
+	return sizeof(struct state) + a->program->n_classes * (sizeof(uint32_t) + sizeof(struct cost)) +
+	       charged_words(a) * sizeof(uint32_t) + n_places * sizeof(struct place);
 }
 
 /* 0: the span is full. */
@@ -110,7 +148,7 @@ static void add(struct automaton *a, uint32_t op, uint32_t cell)
 	for (; s->seen[slot].step == s->step; slot = (slot + 1) & (SEEN_SLOTS - 1))
 		if (s->seen[slot].place.op == op && s->seen[slot].place.cell == cell)
 			return;
-	if (s->n_seen == TODO_MAX || ++a->work > AUTOMATON_WORK_MAX) {
+	if (s->n_seen == TODO_MAX) {
 		s->overflow = true;
 		return;
 	}
@@ -139,6 +177,7 @@ static void add_call(struct automaton *a, uint32_t rule, uint32_t op, uint32_t b
 	if (below && cell_at(a, below)->depth == AUTOMATON_DEPTH_MAX)
 		return;
 	uint32_t cell = cell_of(a, op, below);
+	a->scratch->n_calls++;
 	if (cell)
 		add(a, rule, cell);
 	else
@@ -189,7 +228,7 @@ static void begin_places(struct automaton *a)
 		memset(s->seen, 0, sizeof s->seen);
 		s->step = 1;
 	}
-	s->n_seen = s->n_todo = s->n_found = 0;
+	s->n_seen = s->n_todo = s->n_found = s->n_calls = 0;
 	s->accepts = s->overflow = false;
 }
 
@@ -203,7 +242,16 @@ static int compare(const void *a, const void *b)
 
 /* --- states ----------------------------------------------------------------------------------- */
 
-/* The state of the places found. 0: no room. */
+/* Words of a state that is written out. */
+static size_t count_words(const struct automaton *a, const struct place *places, uint32_t n)
+{
+	size_t words = 0;
+	for (uint32_t i = 0; i < n; i++)
+		words += 2 + (places[i].cell ? cell_at(a, places[i].cell)->depth : 0);
+	return words;
+}
+
+/* The state of the places found. 0: no room, or it could not be kept when all others are forgotten. */
 static uint32_t state_of_places(struct automaton *a)
 {
 	struct scratch *s = a->scratch;
@@ -224,7 +272,7 @@ static uint32_t state_of_places(struct automaton *a)
 		    (!places_bytes || !memcmp(places_of(a, state), s->found, places_bytes)))
 			return at;
 	}
-	uint32_t at = take(a, sizeof(struct state) + a->program->n_classes * sizeof(uint32_t) + places_bytes);
+	uint32_t at = count_words(a, s->found, s->n_found) <= WRITTEN_MAX ? take(a, state_bytes(a, s->n_found)) : 0;
 	if (!at)
 		return 0;
 	struct state *state = state_at(a, at);
@@ -239,10 +287,7 @@ static uint32_t state_of_places(struct automaton *a)
 static uint32_t *write_out(const struct automaton *a, struct state *state, size_t *n)
 {
 	const struct place *places = places_of(a, state);
-	size_t words = 0;
-	for (uint32_t i = 0; i < state->n_places; i++)
-		words += 2 + (places[i].cell ? cell_at(a, places[i].cell)->depth : 0);
-	uint32_t *out = words <= WRITTEN_MAX ? malloc((words + 1) * sizeof *out) : NULL;
+	uint32_t *out = malloc((count_words(a, places, state->n_places) + 1) * sizeof *out);
 	if (!out)
 		return NULL;
 	*n = 0;
@@ -284,7 +329,6 @@ static void forget(struct automaton *a)
 
 uint32_t automaton_begin(struct automaton *a, uint32_t state)
 {
-	a->work = 0;
 	if (a->used <= AUTOMATON_BYTES / 2)
 		return state;
 	if (state <= AUTOMATON_DEAD) {
@@ -300,6 +344,41 @@ uint32_t automaton_begin(struct automaton *a, uint32_t state)
 	return state;
 }
 
+/* --- operations ------------------------------------------------------------------------------- */
+
+static void begin_operation(struct automaton *a)
+{
+	a->operation++;
+	a->work = a->taken = 0;
+}
+
+/* Whether it is the first time that the operation under way comes by. */
+static bool visit(const struct automaton *a, struct state *state)
+{
+	if (state->operation == a->operation)
+		return false;
+	state->operation = a->operation;
+	memset(charged_of(a, state), 0, charged_words(a) * sizeof(uint32_t));
+	return true;
+}
+
+/* Charges an arc to the operation under way, once, whether it had to be found or was known. False: that is more than an
+ * operation may take. */
+static bool charge(struct automaton *a, struct state *state, uint32_t class)
+{
+	uint32_t *charged = &charged_of(a, state)[class / 32], bit = 1u << class % 32;
+	const struct cost *cost = &costs_of(a, state)[class];
+	uint32_t next = state->arcs[class];
+	if (*charged & bit)
+		return true;
+	*charged |= bit;
+	a->work += cost->places;
+	a->taken += cost->cells * (uint32_t)sizeof(struct cell);
+	if (next > AUTOMATON_DEAD && visit(a, state_at(a, next)))
+		a->taken += (uint32_t)state_bytes(a, state_at(a, next)->n_places);
+	return a->work <= AUTOMATON_WORK_MAX && a->taken <= AUTOMATON_TAKEN_MAX;
+}
+
 uint32_t automaton_start(struct automaton *a)
 {
 	if (!a->start) {
@@ -310,27 +389,34 @@ uint32_t automaton_start(struct automaton *a)
 	return a->start;
 }
 
-static uint32_t step(struct automaton *a, uint32_t at, uint8_t byte)
+static void find_arc(struct automaton *a, struct state *state, uint8_t byte)
 {
 	uint32_t class = a->program->class_of[byte];
-	struct state *state = state_at(a, at);
-	if (state->arcs[class])
-		return state->arcs[class];
 	const struct place *places = places_of(a, state);
 	begin_places(a);
-	a->work += state->n_places;
 	for (uint32_t i = 0; i < state->n_places && !a->scratch->overflow; i++) {
 		const struct program_op *op = &a->program->ops[places[i].op];
 		if (byte >= op->first && byte <= op->last)
 			add(a, places[i].op + 1, places[i].cell);
 	}
-	uint32_t next = state_of_places(a);
-	state->arcs[class] = next;
-	return next;
+	state->arcs[class] = state_of_places(a);
+	costs_of(a, state)[class] =
+		(struct cost){(uint16_t)(state->n_places + a->scratch->n_seen), (uint16_t)a->scratch->n_calls};
+}
+
+static uint32_t step(struct automaton *a, uint32_t at, uint8_t byte)
+{
+	uint32_t class = a->program->class_of[byte];
+	struct state *state = state_at(a, at);
+	visit(a, state);
+	if (!state->arcs[class])
+		find_arc(a, state, byte);
+	return state->arcs[class] && charge(a, state, class) ? state->arcs[class] : 0;
 }
 
 uint32_t automaton_step(struct automaton *a, uint32_t state, const char *bytes, uint32_t n_bytes)
 {
+	begin_operation(a);
 	for (uint32_t i = 0; i < n_bytes && state > AUTOMATON_DEAD; i++)
 		state = step(a, state, (uint8_t)bytes[i]);
 	return state;
@@ -378,6 +464,7 @@ const uint64_t *automaton_mask(struct automaton *a, uint32_t state)
 	size_t n_bytes = ((size_t)a->n_tokens + 63) / 64 * sizeof(uint64_t);
 	if (!state_at(a, state)->mask) {
 		uint32_t at = take(a, n_bytes);
+		begin_operation(a);
 		if (!at || !fill_mask(a, state, (uint64_t *)(void *)(a->span + at)))
 			return NULL;
 		state_at(a, state)->mask = at;

@@ -9,9 +9,13 @@
  *   cell    operation to return to, cell below
  *
  * All lie in one span of a fixed size, filled from its beginning. When it is half full everything in it is forgotten
- * but the state at hand; who had another finds it again by the bytes that led there (constraint.h). An operation that
- * would need the other half fails: so memory and time of a step have bounds whatever the grammar, and a grammar that
- * needs more has too many readings to be followed.
+ * but the state at hand; who had another finds it again by the bytes that led there (constraint.h).
+ *
+ * An operation has bounds, so that memory and time of a step have, whatever the grammar; a grammar that needs more has
+ * too many readings to be followed. Calls share an automaton, and whether one of them ends at a bound must not depend
+ * on what the others have made it remember. So what an operation is charged is not what it did but what it would have
+ * done with nothing remembered: each arc keeps what it cost to find and is charged to every operation that takes it,
+ * once.
  *
  * Rejected: states on the heap with an LRU (per-state lists and unbounded fragmentation, for a cache whose working set
  * is small), and precomputing all states (there are infinitely many). */
@@ -24,9 +28,10 @@
 
 enum {
 	AUTOMATON_BYTES = 8 << 20,
-	AUTOMATON_PLACES_MAX = 4096,  /* in a state */
-	AUTOMATON_DEPTH_MAX = 512,    /* of calls: what nests deeper is not offered */
-	AUTOMATON_WORK_MAX = 1 << 20, /* places looked at in one operation: some ten ms */
+	AUTOMATON_PLACES_MAX = 4096,   /* in a state */
+	AUTOMATON_DEPTH_MAX = 512,     /* of calls: what nests deeper is not offered */
+	AUTOMATON_WORK_MAX = 1 << 20,  /* places looked at in one operation: some ten ms */
+	AUTOMATON_TAKEN_MAX = 3 << 20, /* bytes of states and cells that one operation may need */
 	AUTOMATON_BUCKETS = 4096,
 };
 
@@ -40,7 +45,8 @@ struct automaton {
 	uint32_t used;
 	uint32_t start;		 /* 0: not made yet */
 	uint32_t age;		 /* changes when all states are forgotten */
-	uint32_t work;		 /* of the operation under way */
+	uint64_t operation;	 /* the one under way: a step or a mask */
+	uint32_t work, taken;	 /* charged to it */
 	struct scratch *scratch; /* of one step */
 };
 
