@@ -1,8 +1,9 @@
-/* The engine alone, without processes: loads a GGUF file into private memory and measures prefill and decode, or scores
- * token ids and prints their log-probabilities.
+/* The engine alone, without processes: loads a GGUF file into private memory and measures prefill and decode, or writes
+ * the logits after given tokens, float32 [tokens][vocabulary].
  *
  *   bench_engine MODEL [--threads N] [--level ref|avx2|avx512] [--prefill N] [--decode N] [--streams N]
- *   bench_engine MODEL --score "1,2,3" [--from N]     prompt tokens before N through prefill, the rest through decode
+ *   bench_engine MODEL --tokens "1,2,3" --logits FILE [--from N]     those before N through prefill, the rest through
+ * decode
  */
 #include <fcntl.h>
 #include <getopt.h>
@@ -29,7 +30,7 @@ struct bench {
 	struct scheduler *scheduler;
 	enum cpu_level level;
 	unsigned n_threads, chunk, n_prefill, n_decode, n_streams, from;
-	const char *score;
+	const char *tokens, *logits;
 	unsigned n_tokens, n_done;
 };
 
@@ -91,12 +92,6 @@ static void on_token(void *arg, struct generation *g, const struct scheduler_tok
 {
 	struct bench *b = arg;
 	b->n_tokens += !t->is_prompt;
-	if (b->score && t->has_logprob) {
-		printf("%u %u %.5f", t->index, t->id, (double)t->logprob);
-		for (uint32_t i = 0; i < t->n_top; i++)
-			printf(" %u:%.5f", t->top[i].id, (double)t->top[i].value);
-		putchar('\n');
-	}
 	(void)g;
 }
 
@@ -163,29 +158,55 @@ static double run(struct bench *b)
 	return (double)(clock_now_ns() - start) * 1e-9;
 }
 
-static void score(struct bench *b)
+/* Runs tokens [at, at + n) of one sequence, and writes their logits. */
+static void run_rows(struct bench *b, struct kv_sequence *sequence, const uint32_t *tokens, uint32_t at, uint32_t n,
+		     enum phase phase, FILE *out)
 {
-	struct generation_params params = {
-		.sampler = {.top_p = 1, .repeat_penalty = 1}, .logprobs = true, .n_logprobs = 10, .echo = true};
-	uint32_t *prompt = malloc(8192 * 4), *forced = malloc(8192 * 4), n = 0, n_forced = 0;
-	for (const char *at = b->score; *at && n + n_forced < 8000; at += strcspn(at, ","), at += *at == ',') {
-		uint32_t id = (uint32_t)strtoul(at, NULL, 10);
-		if (b->from && n == b->from)
-			forced[n_forced++] = id;
-		else
-			prompt[n++] = id;
+	struct batch_row rows[LOGIT_ROWS_MAX];
+	uint32_t numbers[LOGIT_ROWS_MAX];
+	struct batch batch = {phase, n, rows};
+	struct err err = {"no memory"};
+	for (uint32_t i = 0; i < n; i++) {
+		rows[i] = (struct batch_row){.token = tokens[at + i], .position = at + i, .sequence = sequence};
+		numbers[i] = i;
 	}
-	params.max_tokens = n_forced;
-	scheduler_add(b->scheduler, generation_new(0, &params, prompt, n, forced, n_forced, "", 0));
-	run(b);
+	if (kv_extend(&b->kv, sequence, at + n) || forward_run(b->forward, &batch))
+		die("pass", &err);
+	kv_advance(sequence, n, phase);
+	const float *logits = forward_logits(b->forward, numbers, n);
+	if (fwrite(logits, sizeof *logits * b->model.config.vocab, n, out) != n)
+		err_set(&err, 0, "cannot be written"), die(b->logits, &err);
+}
+
+static void write_logits(struct bench *b)
+{
+	enum { TOKENS_MAX = 8192 };
+	static uint32_t tokens[TOKENS_MAX];
+	struct kv_sequence sequence = {0};
+	struct err err = {""};
+	uint32_t n = 0, from, rows;
+	for (const char *at = b->tokens; *at && n < TOKENS_MAX; at += strcspn(at, ","), at += *at == ',')
+		tokens[n++] = (uint32_t)strtoul(at, NULL, 10);
+	from = b->from < n ? b->from : n;
+	FILE *out = fopen(b->logits, "w");
+	if (!out)
+		err_set(&err, 0, "cannot be opened"), die(b->logits, &err);
+	for (uint32_t at = 0; at < n; at += rows) {
+		uint32_t end = at < from ? from : n;
+		rows = end - at < LOGIT_ROWS_MAX ? end - at : LOGIT_ROWS_MAX;
+		run_rows(b, &sequence, tokens, at, rows, at < from ? PHASE_PREFILL : PHASE_DECODE, out);
+	}
+	if (fclose(out))
+		err_set(&err, 0, "cannot be written"), die(b->logits, &err);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"threads", 1, NULL, 't'}, {"level", 1, NULL, 'l'},   {"prefill", 1, NULL, 'p'},
-		{"decode", 1, NULL, 'd'},  {"streams", 1, NULL, 's'}, {"score", 1, NULL, 'S'},
-		{"from", 1, NULL, 'f'},	   {"chunk", 1, NULL, 'c'},   {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"threads", 1, NULL, 't'}, {"level", 1, NULL, 'l'},
+						{"prefill", 1, NULL, 'p'}, {"decode", 1, NULL, 'd'},
+						{"streams", 1, NULL, 's'}, {"tokens", 1, NULL, 'S'},
+						{"from", 1, NULL, 'f'},	   {"logits", 1, NULL, 'L'},
+						{"chunk", 1, NULL, 'c'},   {NULL, 0, NULL, 0}};
 	static struct bench b = {.n_threads = 2, .chunk = 256, .n_prefill = 512, .n_decode = 128, .n_streams = 1};
 	int c;
 	b.level = kernels_detect();
@@ -209,7 +230,10 @@ int main(int argc, char **argv)
 			b.n_streams = (unsigned)atoi(optarg);
 			break;
 		case 'S':
-			b.score = optarg;
+			b.tokens = optarg;
+			break;
+		case 'L':
+			b.logits = optarg;
 			break;
 		case 'f':
 			b.from = (unsigned)atoi(optarg);
@@ -229,8 +253,8 @@ int main(int argc, char **argv)
 	    tokenizer_attach(b.model.tokenizer, b.model.tokenizer_bytes, &b.tokenizer, &err))
 		die(argv[optind], &err);
 	make_engine(&b);
-	if (b.score) {
-		score(&b);
+	if (b.tokens && b.logits) {
+		write_logits(&b);
 		return 0;
 	}
 	for (int round = 0; round < 3; round++) {
