@@ -198,11 +198,56 @@ START_TEST(every_change_of_a_part_shows)
 }
 END_TEST
 
+static void put(const char *folder, const char *name)
+{
+	char path[256];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	int fd = open(path, O_WRONLY | O_CREAT, 0600);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+}
+
+/* Of a folder the weights by name, then what is beside them; nothing else, whatever it is called. */
+START_TEST(a_folder_has_weights_and_what_is_beside_them)
+{
+	char folder[] = "/tmp/weightd-folder-XXXXXX", path[256];
+	static const char *const names[] = {"b.safetensors", "a.safetensors", "tokenizer.json",	  "config.json",
+					    "README.md",     ".safetensors",  "c.safetensors.bak"};
+	static const char *const expected[] = {"a.safetensors", "b.safetensors", "config.json", "tokenizer.json"};
+	struct model_files files;
+	struct err err = {""};
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	struct config_model model = model_at(folder);
+	model.quantize = 2;
+	ck_assert_int_eq(model_files_find(&model, &files, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "has no .safetensors file"));
+	put(folder, names[0]);
+	ck_assert_int_eq(model_files_find(&model, &files, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "has no config.json"));
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		put(folder, names[i]);
+	ck_assert_msg(model_files_find(&model, &files, &err) == 0, "%s", err.text);
+	ck_assert_uint_eq(files.n, 4);
+	ck_assert_uint_eq(files.quantize, 2);
+	for (uint32_t i = 0; i < files.n; i++) {
+		ck_assert_str_eq(files.files[i].name, expected[i]);
+		ck_assert_uint_eq(files.files[i].role, i < 2 ? FILE_WEIGHTS : FILE_BESIDE);
+	}
+	model_files_free(&files);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+		unlink(path);
+	}
+	rmdir(folder);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("model_files");
 	TCase *tcase = tcase_create("files");
 	tcase_add_test(tcase, one_file_is_one_file);
+	tcase_add_test(tcase, a_folder_has_weights_and_what_is_beside_them);
 	tcase_add_test(tcase, parts_lie_beside_the_first);
 	tcase_add_test(tcase, refuses_other_parts);
 	tcase_add_test(tcase, a_chat_template_comes_last);
