@@ -129,9 +129,11 @@ bool segment_parse(const char *name, const char *instance, struct segment_found 
  * Returns owned in *out [*n], NULL when there are none. The caller holds the instance's lock. */
 int segment_find(const char *instance, struct segment_found **out, unsigned *n, struct err *err);
 
-/* Removes those of the instance, or of one model of it. Returns the number removed or -errno. */
+/* Removes those of the instance, of one model of it, or of one generation of a model. Returns the number removed or
+ * -errno. */
 int segment_remove_instance(const char *instance, struct err *err);
 int segment_remove_model(const char *instance, const char *model, struct err *err);
+int segment_remove_generation(const char *instance, const char *model, uint32_t generation, struct err *err);
 
 /* 0, or -EBUSY while another daemon of this uid holds the instance; *lock_fd holds the lock until closed (returns
  * owned). The lock is a file next to the segments: "/dev/shm/weightd.<instance>.lock" (flock). */

@@ -167,9 +167,9 @@ int segment_find(const char *instance, struct segment_found **out, unsigned *n, 
 	return 0;
 }
 
-/* Removes the segments of one model, or with NULL all. The directory is sticky: what was found to be ours cannot be
- * exchanged for another owner's object under our hands. */
-static int remove_segments(const char *instance, const char *model, struct err *err)
+/* Removes the segments of one model, or with NULL all; of one generation, or with 0 all. The directory is sticky: what
+ * was found to be ours cannot be exchanged for another owner's object under our hands. */
+static int remove_segments(const char *instance, const char *model, uint32_t generation, struct err *err)
 {
 	struct segment_found *list;
 	unsigned n;
@@ -177,7 +177,7 @@ static int remove_segments(const char *instance, const char *model, struct err *
 	if (rc)
 		return rc;
 	for (unsigned i = 0; i < n; i++) {
-		if (model && strcmp(list[i].model, model))
+		if ((model && strcmp(list[i].model, model)) || (generation && list[i].generation != generation))
 			continue;
 		if (!shm_unlink(list[i].name))
 			removed++;
@@ -190,12 +190,17 @@ static int remove_segments(const char *instance, const char *model, struct err *
 
 int segment_remove_instance(const char *instance, struct err *err)
 {
-	return remove_segments(instance, NULL, err);
+	return remove_segments(instance, NULL, 0, err);
 }
 
 int segment_remove_model(const char *instance, const char *model, struct err *err)
 {
-	return remove_segments(instance, model, err);
+	return remove_segments(instance, model, 0, err);
+}
+
+int segment_remove_generation(const char *instance, const char *model, uint32_t generation, struct err *err)
+{
+	return remove_segments(instance, model, generation, err);
 }
 
 static void lock_path(const char *instance, char path[128])

@@ -96,9 +96,9 @@ struct call_begin {
 	uint32_t constraint;	  /* enum call_constraint */
 	uint32_t constraint_bytes;
 	uint32_t n_biases;
+	uint32_t adapter;	   /* id of its bytes (struct message_adapter); 0: the model alone */
 	char constraint_field[28]; /* the request field it came from, for messages; ended by NUL */
 	uint32_t dimensions;	   /* embed: components of the vector; 0: all */
-	uint32_t pad;
 };
 static_assert(sizeof(struct call_begin) == 128, "both sides of a channel share this");
 

@@ -96,17 +96,8 @@ int config_set(struct config *config, const char *assignment, struct err *err)
 	return set_by_name(config, name, assignment + n + 1, err);
 }
 
-/* "model NAME" begins a model; its name becomes part of shared memory names and of the API. */
-static int begin_section(struct config *config, const char *section, struct err *err)
+static int begin_model(struct config *config, const char *name, struct err *err)
 {
-	struct err why;
-	if (!strcmp(section, "weightd"))
-		return 0;
-	if (strncmp(section, "model ", 6))
-		return err_set(err, -EINVAL, "unknown section [%s]; known: [weightd] and [model NAME]", section);
-	const char *name = section + 6 + strspn(section + 6, " ");
-	if (config_check_name(name, "._-", INIFILE_NAME_MAX, &why) < 0)
-		return err_set(err, -EINVAL, "the model's name %s", why.text);
 	for (uint32_t i = 0; i < config->n_models; i++)
 		if (!strcmp(config->models[i].name, name))
 			return err_set(err, -EINVAL, "model %s comes twice", name);
@@ -114,6 +105,49 @@ static int begin_section(struct config *config, const char *section, struct err 
 		return err_set(err, -EINVAL, "more than %d models", CONFIG_MODELS_MAX);
 	strcpy(config->models[config->n_models++].name, name);
 	return 0;
+}
+
+static int begin_adapter(struct config *config, const char *name, struct err *err)
+{
+	for (uint32_t i = 0; i < config->n_adapters; i++)
+		if (!strcmp(config->adapters[i].name, name))
+			return err_set(err, -EINVAL, "adapter %s comes twice", name);
+	if (config->n_adapters == CONFIG_ADAPTERS_MAX)
+		return err_set(err, -EINVAL, "more than %d adapters", CONFIG_ADAPTERS_MAX);
+	strcpy(config->adapters[config->n_adapters++].name, name);
+	return 0;
+}
+
+static bool is_model(const char *section)
+{
+	return !strncmp(section, "model ", 6);
+}
+
+static bool is_adapter(const char *section)
+{
+	return !strncmp(section, "adapter ", 8);
+}
+
+int config_check_model_name(const char *name, struct err *err)
+{
+	return config_check_name(name, "._-", INIFILE_NAME_MAX, err);
+}
+
+/* "model NAME" begins a model, "adapter NAME" an adapter; the name becomes part of shared memory names and of the API.
+ */
+static int begin_section(struct config *config, const char *section, struct err *err)
+{
+	struct err why;
+	if (!strcmp(section, "weightd"))
+		return 0;
+	if (!is_model(section) && !is_adapter(section))
+		return err_set(err, -EINVAL, "unknown section [%s]; known: [weightd], [model NAME] and [adapter NAME]",
+			       section);
+	const char *name = strchr(section, ' ');
+	name += strspn(name, " ");
+	if (config_check_model_name(name, &why) < 0)
+		return err_set(err, -EINVAL, "the %s's name %s", is_model(section) ? "model" : "adapter", why.text);
+	return is_model(section) ? begin_model(config, name, err) : begin_adapter(config, name, err);
 }
 
 static int refuse_model_key(const char *name, struct err *err)
@@ -146,6 +180,18 @@ static int set_model_key(struct config_model *model, const char *name, const cha
 	return 0;
 }
 
+static int set_adapter_key(struct config_adapter *adapter, const char *name, const char *value, struct err *err)
+{
+	char *member = !strcmp(name, "path") ? adapter->file : !strcmp(name, "model") ? adapter->model : NULL;
+	size_t size = member == adapter->file ? sizeof adapter->file : sizeof adapter->model;
+	if (!member)
+		return err_set(err, -EINVAL, "unknown key '%s' in an adapter's section; known: path, model", name);
+	if (!value[0] || strlen(value) >= size)
+		return err_set(err, -EINVAL, "%s: must have 1 to %zu characters", name, size - 1);
+	strcpy(member, value);
+	return 0;
+}
+
 static int read_entry(void *user, const struct inifile_entry *entry, struct err *err)
 {
 	struct config *config = user;
@@ -154,7 +200,10 @@ static int read_entry(void *user, const struct inifile_entry *entry, struct err 
 	if (!strcmp(entry->section, "weightd"))
 		return set_by_name(config, entry->key, entry->value, err);
 	if (!entry->section[0])
-		return err_set(err, -EINVAL, "%s: must stand under [weightd] or [model NAME]", entry->key);
+		return err_set(err, -EINVAL, "%s: must stand under [weightd], [model NAME] or [adapter NAME]",
+			       entry->key);
+	if (is_adapter(entry->section))
+		return set_adapter_key(&config->adapters[config->n_adapters - 1], entry->key, entry->value, err);
 	return set_model_key(&config->models[config->n_models - 1], entry->key, entry->value, err);
 }
 
@@ -169,12 +218,14 @@ int config_load(const char *path, struct config *out, struct err *err)
 	return rc < 0 ? rc : config_finish(out, err);
 }
 
-static int set_path(struct config_model *model, const char *directory, const char *file, struct err *err)
+/* `what` "model" or "adapter", and its name: for messages. */
+static int set_path(char path[CONFIG_PATH], const char *directory, const char *file, const char *what, const char *name,
+		    struct err *err)
 {
-	int n = file[0] == '/' ? snprintf(model->path, sizeof model->path, "%s", file)
-			       : snprintf(model->path, sizeof model->path, "%s/%s", directory, file);
-	if (n < 0 || (size_t)n >= sizeof model->path)
-		return err_set(err, -ENAMETOOLONG, "model %s: the path is longer than %d characters", model->name,
+	int n = file[0] == '/' ? snprintf(path, CONFIG_PATH, "%s", file)
+			       : snprintf(path, CONFIG_PATH, "%s/%s", directory, file);
+	if (n < 0 || n >= CONFIG_PATH)
+		return err_set(err, -ENAMETOOLONG, "%s %s: the path is longer than %d characters", what, name,
 			       CONFIG_PATH - 1);
 	return 0;
 }
@@ -193,7 +244,7 @@ static int find_written_models(struct config *config, const struct catalogue *ca
 				return err_set(err, -EINVAL, "[model %s]: pull: %s", model->name, why.text);
 			file = known->file;
 		}
-		int rc = set_path(model, config->model_dir, file, err);
+		int rc = set_path(model->path, config->model_dir, file, "model", model->name, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -207,10 +258,10 @@ static int find_pulled_models(struct config *config, const struct catalogue *cat
 		const struct catalogue_model *known = &catalogue->models[i];
 		struct config_model *model = &config->models[config->n_models];
 		memset(model, 0, sizeof *model);
-		int rc = set_path(model, config->model_dir, known->file, err);
+		int rc = set_path(model->path, config->model_dir, known->file, "model", known->name, err);
 		if (rc < 0)
 			return rc;
-		if (config_check_name(known->name, "._-", INIFILE_NAME_MAX, NULL) < 0 || access(model->path, F_OK) < 0)
+		if (config_check_model_name(known->name, NULL) < 0 || access(model->path, F_OK) < 0)
 			continue;
 		strcpy(model->name, known->name);
 		strcpy(model->pull, known->name);
@@ -240,6 +291,46 @@ static int find_models(struct config *config, struct err *err)
 	return rc;
 }
 
+static const struct config_model *find_model(const struct config *config, const char *name)
+{
+	for (uint32_t i = 0; i < config->n_models; i++)
+		if (!strcmp(config->models[i].name, name))
+			return &config->models[i];
+	return NULL;
+}
+
+/* Once the models are known: an adapter's file, and the model it is for. */
+static int finish_adapter(const struct config *config, struct config_adapter *adapter, struct err *err)
+{
+	if (!adapter->file[0])
+		return err_set(err, -EINVAL, "[adapter %s]: needs path = FILE", adapter->name);
+	if (find_model(config, adapter->name))
+		return err_set(err, -EINVAL,
+			       "[adapter %s]: a model has this name, and clients could not tell them apart",
+			       adapter->name);
+	if (!adapter->model[0] && config->n_models == 1)
+		strcpy(adapter->model, config->models[0].name);
+	if (!adapter->model[0])
+		return err_set(err, -EINVAL, "[adapter %s]: needs model = NAME: there are %u models", adapter->name,
+			       config->n_models);
+	if (!find_model(config, adapter->model))
+		return err_set(err, -EINVAL, "[adapter %s]: model: there is no model '%s'", adapter->name,
+			       adapter->model);
+	return set_path(adapter->path, config->adapter_dir[0] ? config->adapter_dir : config->model_dir, adapter->file,
+			"adapter", adapter->name, err);
+}
+
+static int find_adapters(struct config *config, struct err *err)
+{
+	int rc = 0;
+	if (config->n_adapters > config->max_adapters)
+		return err_set(err, -EINVAL, "max_adapters: %u adapters have sections, allowed are %u",
+			       config->n_adapters, config->max_adapters);
+	for (uint32_t i = 0; i < config->n_adapters && rc == 0; i++)
+		rc = finish_adapter(config, &config->adapters[i], err);
+	return rc;
+}
+
 static int check_accounts(const struct config *config, struct err *err)
 {
 	if (config->user[0] && !getpwnam(config->user))
@@ -261,5 +352,7 @@ int config_finish(struct config *config, struct err *err)
 	if (!strcmp(config->socket, config->control_socket))
 		return err_set(err, -EINVAL, "control_socket: must differ from socket (%s)", config->socket);
 	int rc = check_accounts(config, err);
-	return rc < 0 ? rc : find_models(config, err);
+	if (rc == 0)
+		rc = find_models(config, err);
+	return rc < 0 ? rc : find_adapters(config, err);
 }

@@ -2,6 +2,7 @@
  *
  *   [weightd]             the daemon's keys
  *   [model NAME]          one section per model: path = FILE, or pull = CATALOGUE NAME
+ *   [adapter NAME]        one section per adapter that is there from the start: path = FILE, model = NAME
  */
 #ifndef WEIGHTD_CONFIG_H
 #define WEIGHTD_CONFIG_H
@@ -13,7 +14,7 @@
 #include "numa/idset.h"
 #include "src/err.h"
 
-enum { CONFIG_MODELS_MAX = 16, CONFIG_PATH = 1024 };
+enum { CONFIG_MODELS_MAX = 16, CONFIG_ADAPTERS_MAX = 32, CONFIG_PATH = 1024 };
 
 struct config_model {
 	char name[128];
@@ -26,6 +27,14 @@ struct config_model {
 	uint32_t pooling;		 /* enum pooling_kind: mean | last | cls */
 	uint32_t quantize;		 /* enum model_quantize: none | bf16 | int8 | int4 */
 	bool implied;			 /* not written: added by config_finish because it was pulled */
+};
+
+/* A low-rank adapter of a model. */
+struct config_adapter {
+	char name[128];		/* models and adapters share the names that clients use */
+	char path[CONFIG_PATH]; /* absolute after config_finish */
+	char file[CONFIG_PATH]; /* path = FILE as written; relative ones lie in adapter_dir, else in model_dir */
+	char model[128];	/* "": the only one there is, filled in by config_finish */
 };
 
 struct config {
@@ -51,6 +60,8 @@ struct config {
 	uint32_t log_level;		 /* error | warning | info | debug = 0..3 */
 	char model_dir[CONFIG_PATH];	 /* where pulled models lie */
 	char catalogue[CONFIG_PATH];	 /* names that can be pulled: models.ini */
+	char adapter_dir[CONFIG_PATH];	 /* "": nothing is loaded over HTTP; else beneath which adapters may be */
+	uint32_t max_adapters;		 /* 16 adapters at a time */
 	/* placement */
 	uint32_t backing;	   /* enum segment_backing: shm | memfd */
 	uint32_t huge_pages;	   /* enum segment_huge: try | off | on */
@@ -71,6 +82,8 @@ struct config {
 
 	struct config_model models[CONFIG_MODELS_MAX];
 	uint32_t n_models;
+	struct config_adapter adapters[CONFIG_ADAPTERS_MAX];
+	uint32_t n_adapters;
 };
 
 /* Defaults for this user. Paths: $RUNTIME_DIRECTORY and $STATE_DIRECTORY when systemd set them; else root has
@@ -90,6 +103,9 @@ int config_set(struct config *config, const char *assignment, struct err *err);
  * there.
  * May be called again after changes. Whether the files exist is the loader's business. */
 int config_finish(struct config *config, struct err *err);
+
+/* Whether a model or an adapter may have this name. */
+int config_check_model_name(const char *name, struct err *err);
 
 /* Every key with type, bounds, default (root's) and help as a commented file: what --help-config prints, and the same
  * text as conf/weightd.conf. */

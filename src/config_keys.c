@@ -209,6 +209,13 @@ static const struct config_key server_keys[] = {
 	 .fallback = "STATE/models", .help = "Directory of pulled models, and where relative paths of models begin."},
 	{"catalogue", KEY_TEXT, MEMBER(catalogue), .check = check_path, .allowed = "absolute path",
 	 .fallback = "DATA/models.ini", .help = "Names that weightctl pull and the key pull of a model section know."},
+	{"adapter_dir", KEY_TEXT, MEMBER(adapter_dir), .check = check_optional_path,
+	 .allowed = "absolute path or empty", .fallback = "",
+	 .help = "Directory beneath which adapters may be that are loaded over HTTP (POST /v1/load_lora_adapter); no "
+		 "path or link leads out of it. Whoever may call may then load, replace and unload adapters. Empty: "
+		 "nobody may over HTTP; weightctl adapter still can."},
+	{"max_adapters", KEY_NUMBER, MEMBER(max_adapters), .min = 1, .max = 1024, .fallback = "16",
+	 .help = "Adapters at a time, of all models together."},
 	{.name = NULL},
 };
 

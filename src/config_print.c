@@ -56,6 +56,13 @@ void config_print_keys(FILE *out)
 	fprintf(out, "#[model smollm2]\n#pull = smollm2\n");
 	for (const struct config_key *key = config_model_keys; key->name; key++)
 		print_key(key, key->fallback, out);
+	fprintf(out, "\n# --- Adapters\n\n");
+	print_wrapped(out,
+		      "One section for each LoRA adapter that is there from the start, under the name that clients "
+		      "use as that of a model: path = FILE (GGUF, or a folder as PEFT writes it; a relative path "
+		      "begins in adapter_dir, or in model_dir without that key) and model = NAME of the model it "
+		      "was made for, which may be left out where there is only one.");
+	fprintf(out, "#[adapter sales]\n#path = sales.gguf\n#model = smollm2\n");
 }
 
 void config_print(const struct config *config, FILE *out)
@@ -75,4 +82,7 @@ void config_print(const struct config *config, FILE *out)
 			fprintf(out, "%s =%s%s\n", key->name, value[0] ? " " : "", value);
 		}
 	}
+	for (uint32_t i = 0; i < config->n_adapters; i++)
+		fprintf(out, "\n[adapter %s]\npath = %s\nmodel = %s\n", config->adapters[i].name,
+			config->adapters[i].path, config->adapters[i].model);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <yyjson.h>
 
 #include "src/clock.h"
 #include "src/log.h"
@@ -17,11 +18,12 @@ enum {
 	DEAF_MS = 100,	     /* after an accept that found no descriptor; what it did not take stays readable */
 };
 
-enum control_wait { WAIT_NONE, WAIT_CHECK, WAIT_BENCH };
+enum control_wait { WAIT_NONE, WAIT_CHECK, WAIT_BENCH, WAIT_ADAPTER };
 
 struct control_client {
 	int fd; /* -1: free */
 	enum control_wait waits_for;
+	uint64_t ticket; /* of the adapter */
 	uint64_t since_ns;
 	char *line; /* [LINE_MAX_BYTES] owned; NULL before it has said something */
 	size_t n_line;
@@ -33,6 +35,7 @@ struct control {
 	struct parent *parent;
 	int listener;
 	uint64_t deaf_until_ns; /* the listener is not looked at before */
+	uint64_t last_ticket;
 	struct control_client clients[CONTROL_CLIENTS_MAX];
 };
 
@@ -155,6 +158,48 @@ static void begin_quality(struct control *c, struct control_client *client)
 		answer_error(client, &err);
 }
 
+/* The next word of a line, which begins at *at; false: there is none, or it is too long. */
+static bool take_word(const char **at, char *out, size_t size)
+{
+	size_t n = strcspn(*at, " ");
+	if (!n || n >= size)
+		return false;
+	memcpy(out, *at, n);
+	out[n] = '\0';
+	*at += n + ((*at)[n] == ' ');
+	return true;
+}
+
+/* An operator may load from anywhere, and put one adapter in another's place. */
+static void begin_adapter(struct control *c, struct control_client *client)
+{
+	struct message_adapter_request wish;
+	char verb[8];
+	const char *at = client->line + strlen("adapter ");
+	memset(&wish, 0, sizeof wish);
+	bool ok = take_word(&at, verb, sizeof verb) && take_word(&at, wish.name, sizeof wish.name);
+	if (ok && !strcmp(verb, "load")) {
+		wish.wish = ADAPTER_LOAD;
+		wish.replace = 1;
+		ok = take_word(&at, wish.model, sizeof wish.model) && *at && strlen(at) < sizeof wish.path;
+		if (ok)
+			memcpy(wish.path, at, strlen(at));
+		if (!strcmp(wish.model, "-"))
+			wish.model[0] = '\0';
+	} else if (ok && !strcmp(verb, "unload") && !*at) {
+		wish.wish = ADAPTER_UNLOAD;
+	} else {
+		ok = false;
+	}
+	if (!ok) {
+		answer_text(client, "{\"error\":\"usage: adapter load NAME MODEL PATH, or adapter unload NAME\"}\n");
+		return;
+	}
+	client->waits_for = WAIT_ADAPTER;
+	client->ticket = ++c->last_ticket;
+	adapters_wish(c->parent, &wish, (struct adapter_asker){ASKER_CONTROL, client->ticket}, NULL);
+}
+
 static void obey(struct control *c, struct control_client *client)
 {
 	struct err err = {""};
@@ -175,8 +220,11 @@ static void obey(struct control *c, struct control_client *client)
 		begin_bench(c, client);
 	} else if (!strncmp(client->line, "quality", strlen("quality"))) {
 		begin_quality(c, client);
+	} else if (!strncmp(client->line, "adapter ", strlen("adapter "))) {
+		begin_adapter(c, client);
 	} else {
-		answer_text(client, "{\"error\":\"unknown command; known are: status, stop, bench, quality\"}\n");
+		answer_text(client,
+			    "{\"error\":\"unknown command; known are: status, stop, bench, quality, adapter\"}\n");
 	}
 }
 
@@ -264,4 +312,29 @@ void control_benched(struct control *c, char *text, size_t n)
 		}
 	}
 	free(text); /* whoever asked has hung up */
+}
+
+/* {key: text}, which may have anything in it. */
+static char *object(const char *key, const char *text, size_t *n)
+{
+	yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+	yyjson_mut_val *root = yyjson_mut_obj(doc);
+	yyjson_mut_doc_set_root(doc, root);
+	yyjson_mut_obj_add_str(doc, root, key, text);
+	char *json = yyjson_mut_write(doc, YYJSON_WRITE_ALLOW_INVALID_UNICODE | YYJSON_WRITE_NEWLINE_AT_END, n);
+	yyjson_mut_doc_free(doc);
+	return json;
+}
+
+void control_adapter_done(struct control *c, uint64_t ticket, bool well, const char *text)
+{
+	for (unsigned i = 0; i < CONTROL_CLIENTS_MAX; i++) {
+		struct control_client *client = &c->clients[i];
+		size_t n = 0;
+		if (client->fd < 0 || client->waits_for != WAIT_ADAPTER || client->ticket != ticket)
+			continue;
+		char *json = object(well ? "text" : "error", text, &n);
+		answer_wait(client, json, n);
+		return;
+	}
 }

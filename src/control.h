@@ -4,11 +4,16 @@
  *   status    a fresh placement check, then the state of everything     stop    begins an orderly stop
  *   bench PROMPT GENERATE STREAMS DEPTH    has an idle worker measure itself
  *   quality TOKEN TOKEN ...                has one judge its numerics by a text
+ *   adapter load NAME MODEL PATH           answered when it is served; MODEL -: the only one; a name that is taken
+ *                                          gets the new bytes
+ *   adapter unload NAME
  */
 #ifndef WEIGHTD_CONTROL_H
 #define WEIGHTD_CONTROL_H
 
 #include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "src/err.h"
 
@@ -28,5 +33,7 @@ void control_serve(struct control *control, const struct pollfd *fds, unsigned n
 void control_verified(struct control *control);
 /* Answers the one who waited for a measurement. Takes `text`, [n], from malloc; NULL: no memory. */
 void control_benched(struct control *control, char *text, size_t n);
+/* Answers the one who waited for an adapter, with the number that was given for him. */
+void control_adapter_done(struct control *control, uint64_t ticket, bool well, const char *text);
 
 #endif

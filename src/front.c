@@ -12,9 +12,11 @@
 
 #include "numa/bind.h"
 #include "src/clock.h"
+#include "src/front/answerer.h"
 #include "src/front/exchange.h"
 #include "src/front/metrics_figures.h"
 #include "src/front/route.h"
+#include "src/front/wish.h"
 #include "src/log.h"
 #include "src/privilege.h"
 #include "src/roles.h"
@@ -116,9 +118,9 @@ static void start_listening(struct front *front)
 
 static void on_gone(struct connection *connection)
 {
-	struct exchange *exchange = connection_answerer(connection);
-	if (exchange)
-		exchange_abandon(exchange);
+	struct answerer *answerer = connection_answerer(connection);
+	if (answerer)
+		answerer->gone(answerer);
 }
 
 /* A place is free. Memory of a crowd that has gone lies between what is still in use, where the C library keeps it. */
@@ -179,6 +181,29 @@ static void start_drain(struct front *front)
 	loop_timer(front->loop, &front->drain, 0);
 }
 
+/* What the parent says of adapters. */
+static int obey_adapters(struct front *front, struct message *message)
+{
+	const struct message_adapter_up *up = message_payload(message, sizeof *up, 0);
+	const struct message_adapter *down = message_payload(message, sizeof *down, 0);
+	const struct message_adapter_answer *answer = message_payload(message, sizeof *answer, 0);
+	if (message->type == MESSAGE_ADAPTER_UP && up)
+		return roster_up(&front->roster, up);
+	if (message->type == MESSAGE_ADAPTER_DOWN && down)
+		roster_down(&front->roster, down->id);
+	else if (message->type == MESSAGE_ADAPTER_ANSWER && answer)
+		wish_answered(front, answer);
+	else
+		return -EPROTO;
+	return 0;
+}
+
+static bool tell_idle(uint32_t id)
+{
+	const struct message_adapter idle = {id};
+	return !message_send(MESSAGE_FD, MESSAGE_ADAPTER_IDLE, &idle, sizeof idle, NULL, 0);
+}
+
 /* Acts on one message; descriptors it does not take are the caller's to close. -EPROTO. */
 static int obey(struct front *front, struct message *message)
 {
@@ -203,7 +228,7 @@ static int obey(struct front *front, struct message *message)
 	} else if (message->type == MESSAGE_DRAIN) {
 		start_drain(front);
 	} else {
-		return -EPROTO;
+		return obey_adapters(front, message);
 	}
 	return 0;
 }
@@ -243,6 +268,7 @@ static void on_beat(struct loop_op *op, int result)
 	if (result < 0)
 		return;
 	pulse_beat(front->pulse);
+	roster_sweep(&front->roster);
 	loop_timer(front->loop, op, PULSE_TURN_MS * MS);
 }
 
@@ -326,6 +352,7 @@ static int start(struct front *front, struct err *err)
 	rc = cors_init(&front->cors, front->order.cors_origins);
 	if (rc)
 		return err_set(err, rc, "no memory for the list of origins");
+	front->roster.idle = tell_idle;
 	rc = call_table_init(&front->calls, front->order.max_queue);
 	if (rc)
 		return err_set(err, rc, "no memory for the table of calls");
@@ -366,8 +393,10 @@ static void stop(struct front *front)
 {
 	for (struct exchange *exchange; (exchange = any_exchange(front));)
 		exchange_abandon(exchange);
+	wish_fini(front);
 	while (front->fleet.workers)
 		fleet_worker_down(front, front->fleet.workers->index);
+	roster_fini(&front->roster);
 	if (front->loop) {
 		connection_set_abort(&front->connections);
 		loop_free(front->loop);
@@ -387,7 +416,7 @@ int front_main(void)
 	if (!rc)
 		rc = loop_run(front.loop);
 	if (rc) {
-		struct message_failed failed = {err};
+		struct message_failed failed = {.err = err};
 		if (!err.text[0])
 			err_set(&failed.err, rc, "the event loop: %s", strerror(-rc));
 		log_error("%s", failed.err.text);

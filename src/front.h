@@ -25,6 +25,7 @@
 #include "src/front/cors.h"
 #include "src/front/fleet.h"
 #include "src/front/metrics.h"
+#include "src/front/roster.h"
 #include "src/keys.h"
 #include "src/message.h"
 #include "src/pulse.h"
@@ -57,6 +58,9 @@ struct front {
 	struct keys keys; /* that clients must show one of; none: they need not */
 	struct cors cors; /* of which other origins pages may call */
 	struct fleet fleet;
+	struct roster roster;
+	struct wish *wishes; /* list, owned: who waits for the parent's word on an adapter */
+	uint64_t last_ticket;
 	struct call_table calls;
 	struct message_state state; /* the parent's last word on models and memory */
 	bool has_state;

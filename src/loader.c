@@ -1,7 +1,7 @@
-/* The loader: one process for one model, adopted from what an earlier daemon left or loaded from its files. It reads
- * what a stranger may have written, so it has no privilege, no network and no path: the parent opened files and
- * leftovers. A node that fills up kills it rather than anyone else (oom_score_adj 1000), and the parent then removes
- * what it left. */
+/* The loader: one process for one model, adopted from what an earlier daemon left or loaded from its files, or for one
+ * adapter. It reads what a stranger may have written, so it has no privilege, no network and no path: the parent opened
+ * files and leftovers. A node that fills up kills it rather than anyone else (oom_score_adj 1000), and the parent then
+ * removes what it left. */
 #include "src/roles.h"
 
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include "src/adopt.h"
 #include "src/clock.h"
 #include "src/load.h"
+#include "src/load_adapter_copies.h"
 #include "src/log.h"
 #include "src/message.h"
 #include "src/privilege.h"
@@ -62,6 +63,16 @@ static int hand_over(const struct loaded *loaded, struct err *err)
 	return 0;
 }
 
+static int hand_over_all(struct loaded *loaded, struct err *err)
+{
+	int rc = hand_over(loaded, err);
+	if (rc)
+		loaded_discard(loaded);
+	else
+		loaded_close(loaded);
+	return rc;
+}
+
 static int receive(struct message *message, struct err *err)
 {
 	int rc = message_receive(MESSAGE_FD, message);
@@ -100,14 +111,19 @@ static int load(const struct message_load *order, struct err *err)
 	int rc = receive_files(order->n_files, inputs, err);
 	if (rc == 0)
 		rc = model_load(order, inputs, &progress, &loaded, err);
-	if (rc)
-		return rc;
-	rc = hand_over(&loaded, err);
-	if (rc)
-		loaded_discard(&loaded);
-	else
-		loaded_close(&loaded);
-	return rc;
+	return rc ? rc : hand_over_all(&loaded, err);
+}
+
+static int load_adapter(const struct message *message, struct err *err)
+{
+	const struct message_load *order = message_payload(message, sizeof *order, message->n_fds);
+	struct loaded loaded;
+	if (!order || order->n_files < 1 || order->n_files > 2 || message->n_fds != 1 + order->n_files)
+		return err_set(err, -EPROTO, "the order to load an adapter is malformed");
+	int rc = drop(order, err);
+	if (!rc)
+		rc = load_adapter_copies(order, message->fds[0], message->fds + 1, &loaded, err);
+	return rc ? rc : hand_over_all(&loaded, err);
 }
 
 /* --- adopting --------------------------------------------------------------------------------- */
@@ -145,7 +161,7 @@ static int adopt(const struct message_adopt *order, struct err *err)
 {
 	static struct adopt_candidate candidates[MESSAGE_CANDIDATES_MAX]; /* large; once per process */
 	struct loaded loaded;
-	struct message_failed why = {{""}};
+	struct message_failed why = {.err = {""}};
 	int rc = receive_candidates(order->n_candidates, candidates, err);
 	if (rc)
 		return rc;
@@ -170,6 +186,8 @@ static int serve(struct message *message, struct err *err)
 	const struct message_adopt *to_adopt = message_payload(message, sizeof *to_adopt, 0);
 	const struct message_load *to_load = message_payload(message, sizeof *to_load, 0);
 	int rc;
+	if (message->type == MESSAGE_LOAD_ADAPTER)
+		return load_adapter(message, err);
 	if (message->type == MESSAGE_ADOPT && to_adopt) {
 		rc = drop(&to_adopt->load, err);
 		if (!rc)
@@ -193,11 +211,12 @@ static int serve(struct message *message, struct err *err)
 int loader_main(void)
 {
 	static struct message message;
-	struct message_failed failed = {{""}};
+	struct message_failed failed = {.err = {""}};
 	volunteer_for_oom();
 	if (message_receive(MESSAGE_FD, &message) <= 0) /* the parent had no order after all, or is gone */
 		return 1;
-	if (!serve(&message, &failed.err))
+	failed.code = serve(&message, &failed.err);
+	if (!failed.code)
 		return 0;
 	(void)message_send(MESSAGE_FD, MESSAGE_FAILED, &failed, sizeof failed, NULL,
 			   0); /* the exit status says it, too */

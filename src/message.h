@@ -55,6 +55,27 @@ enum message_type {
 	/* parent -> worker: message_quality. worker -> parent: message_judged. */
 	MESSAGE_QUALITY,
 	MESSAGE_JUDGED,
+	/* Adapters. An id stands for the bytes of one load and is never used again.
+	 *
+	 * parent -> loader: load_adapter (message_load, in which `model` is the adapter's name and `generation` its
+	 * id), [a segment of the base, the files: one GGUF file, or a folder's adapter_config.json and
+	 * adapter_model.safetensors]; the answer is that to an order to load.
+	 * parent -> worker: message_adapter, [segment]: attach it; worker -> parent: attached (message_adapter) or
+	 * not_attached. parent -> worker: adapter_drop (message_adapter): no call of it is left and none will come.
+	 * parent -> front: adapter_up: calls may name it, in place of any other of this name; adapter_down
+	 * (message_adapter): no more. Once no call of a downed or replaced one is left, front -> parent: adapter_idle
+	 * (message_adapter).
+	 * front -> parent: message_adapter_request; parent -> front: message_adapter_answer. */
+	MESSAGE_LOAD_ADAPTER,
+	MESSAGE_ADAPTER,
+	MESSAGE_ADAPTER_ATTACHED,
+	MESSAGE_ADAPTER_NOT_ATTACHED,
+	MESSAGE_ADAPTER_DROP,
+	MESSAGE_ADAPTER_UP,
+	MESSAGE_ADAPTER_DOWN,
+	MESSAGE_ADAPTER_IDLE,
+	MESSAGE_ADAPTER_REQUEST,
+	MESSAGE_ADAPTER_ANSWER,
 };
 
 struct message_load {
@@ -154,6 +175,7 @@ struct message_serve {
 	uint32_t max_workers;	  /* channels there will be at a time, at most */
 	uint32_t metrics_aliases; /* 1: figures also under the names of other programs */
 	uint32_t prefix_cache;	  /* 1: workers keep prompts, so that prompts which begin alike should meet */
+	uint32_t http_adapters;	  /* 1: clients may load and unload adapters */
 	struct idset cpus;	  /* where the front runs; empty: anywhere */
 	uint64_t uid, gid;
 	char cors_origins[1024]; /* as the key has it */
@@ -188,6 +210,8 @@ struct message_model {
 struct message_state {
 	uint32_t loading;	   /* models still being loaded */
 	uint32_t failed;	   /* models that could not be loaded */
+	uint32_t adapters_come;	   /* 1: adapters of the settings are on their way */
+	uint32_t adapters_failed;  /* 1: some of them could not be loaded */
 	char text[256];		   /* for /health: what is being waited for, or what failed */
 	uint64_t weight_bytes[64]; /* per node, for /metrics: [i] of nodes[i] */
 	uint32_t n_nodes;
@@ -221,6 +245,43 @@ struct message_front_ready { /* the front's MESSAGE_READY; a worker's has no pay
 
 struct message_failed {
 	struct err err;
+	int32_t code; /* -errno */
+};
+
+struct message_adapter {
+	uint32_t id;
+};
+
+struct message_adapter_not_attached {
+	uint32_t id;
+	struct err why;
+};
+
+struct message_adapter_up {
+	uint32_t id, pad;
+	char name[128], model[128];
+	char path[1024];  /* for clients to see */
+	uint64_t created; /* Unix seconds */
+};
+
+enum adapter_wish { ADAPTER_LOAD = 1, ADAPTER_UNLOAD };
+
+/* A client's wish; the parent answers every one, within ADAPTER_PATIENCE_S. */
+enum { ADAPTER_PATIENCE_S = 45 };
+struct message_adapter_request {
+	uint64_t ticket;  /* the asker's own number for it */
+	uint32_t wish;	  /* enum adapter_wish */
+	uint32_t replace; /* 1: a name that is taken gets new bytes */
+	char name[128];
+	char model[128]; /* "": the only one */
+	char path[1024]; /* to load: where from */
+};
+
+struct message_adapter_answer {
+	uint64_t ticket;
+	uint32_t status; /* HTTP: 200, or an error's */
+	char param[32], code[32];
+	char text[256];
 };
 
 struct message_verify {

@@ -42,7 +42,7 @@ static bool all_ready(const struct parent *parent)
 	for (uint32_t i = 0; i < parent->n_workers; i++)
 		if (!parent->workers[i].ready)
 			return false;
-	return parent->front_ready && !loads(parent);
+	return parent->front_ready && !loads(parent) && !adapters_come(parent);
 }
 
 const char *parent_state(const struct parent *parent)
@@ -55,6 +55,8 @@ const char *parent_state(const struct parent *parent)
 		enum model_standing standing = model_standing(parent, i, &why);
 		worst = standing > worst ? standing : worst;
 	}
+	if (adapters_failed(parent))
+		worst = STANDING_FAILED;
 	if (worst >= STANDING_FAILING)
 		return worst == STANDING_FAILED ? "failed" : "failing";
 	return all_ready(parent) ? "ready" : "loading";
@@ -70,7 +72,7 @@ void parent_announce(struct parent *parent)
 {
 	uint32_t n_served = 0, n_ready = 0;
 	const char *why;
-	if (parent->announced || parent->stopping || !parent->front_ready || loads(parent))
+	if (parent->announced || parent->stopping || !parent->front_ready || loads(parent) || adapters_come(parent))
 		return;
 	for (uint32_t i = 0; i < parent->n_workers; i++) {
 		if (!parent->workers[i].ready && !backoff_is_failing(&parent->workers[i].backoff))
@@ -94,7 +96,7 @@ void parent_announce(struct parent *parent)
 
 static void signal_children(struct parent *parent, int signal)
 {
-	struct child *const others[] = {&parent->front, &parent->loader, &parent->verifier};
+	struct child *const others[] = {&parent->front, &parent->loader, &parent->verifier, &parent->adapter_loader};
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (others[i]->pid)
 			kill(others[i]->pid, signal);
@@ -116,6 +118,9 @@ void parent_stop(struct parent *parent)
 	notify_stopping();
 	if (parent->loader.pid)
 		kill(parent->loader.pid, SIGKILL);
+	if (parent->adapter_loader.pid)
+		kill(parent->adapter_loader.pid, SIGKILL);
+	adapters_stop(parent);
 	if (parent->front.pid)
 		message_send(parent->front.fd, MESSAGE_DRAIN, NULL, 0, NULL, 0);
 }
@@ -142,7 +147,7 @@ static bool children_left(const struct parent *parent)
 	for (uint32_t i = 0; i < parent->n_workers; i++)
 		if (parent->workers[i].child.pid)
 			return true;
-	return parent->front.pid || parent->loader.pid || parent->verifier.pid;
+	return parent->front.pid || parent->loader.pid || parent->verifier.pid || parent->adapter_loader.pid;
 }
 
 /* --- children --------------------------------------------------------------------------------- */
@@ -154,6 +159,9 @@ static void dispatch(struct parent *parent, struct child *child, struct message 
 		watch_begin(&child->watch, 0, clock_now_ns()); /* its progress is that it reports any */
 		models_loader_message(parent, message);
 		break;
+	case CHILD_ADAPTER_LOADER:
+		adapter_loader_message(parent, message);
+		break;
 	case CHILD_FRONT:
 		front_message(parent, message);
 		break;
@@ -164,6 +172,8 @@ static void dispatch(struct parent *parent, struct child *child, struct message 
 		for (uint32_t i = 0; i < parent->n_workers; i++)
 			if (&parent->workers[i].child == child)
 				worker_message(parent, &parent->workers[i], message);
+		break;
+	case N_CHILD_ROLES:
 		break;
 	}
 }
@@ -201,6 +211,8 @@ static void reap(struct parent *parent)
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		if (ended(parent, &parent->loader, pid)) {
 			models_loader_ended(parent, status);
+		} else if (ended(parent, &parent->adapter_loader, pid)) {
+			adapter_loader_ended(parent, status);
 		} else if (ended(parent, &parent->front, pid)) {
 			front_ended(parent, status);
 			if (parent->stopping)
@@ -244,8 +256,8 @@ static void sample(struct parent *parent, uint64_t now)
 /* --- loop ------------------------------------------------------------------------------------- */
 
 struct poll_set {
-	struct pollfd fds[2 + CONTROL_CLIENTS_MAX + 3 + PARENT_WORKERS_MAX];
-	struct child *child[2 + CONTROL_CLIENTS_MAX + 3 + PARENT_WORKERS_MAX];
+	struct pollfd fds[2 + CONTROL_CLIENTS_MAX + 4 + PARENT_WORKERS_MAX];
+	struct child *child[2 + CONTROL_CLIENTS_MAX + 4 + PARENT_WORKERS_MAX];
 	unsigned n, n_control;
 };
 
@@ -265,6 +277,7 @@ static void collect(struct parent *parent, struct poll_set *set)
 	add_child(set, &parent->loader);
 	add_child(set, &parent->front);
 	add_child(set, &parent->verifier);
+	add_child(set, &parent->adapter_loader);
 	for (uint32_t i = 0; i < parent->n_workers; i++)
 		add_child(set, &parent->workers[i].child);
 }
@@ -278,6 +291,7 @@ static void start_due(struct parent *parent, uint64_t now)
 		front_start(parent);
 	workers_restart_due(parent, now);
 	models_load_next(parent);
+	adapters_turn(parent, now);
 }
 
 static void run(struct parent *parent)
@@ -456,7 +470,7 @@ int parent_run(const struct config *config)
 	struct err err = {""};
 	parent = (struct parent){
 		.config = *config, .lock_fd = -1, .signal_fd = -1, .unix_fd = -1, .tcp_fd = -1, .keys_fd = -1};
-	parent.loader.fd = parent.front.fd = parent.verifier.fd = -1;
+	parent.loader.fd = parent.front.fd = parent.verifier.fd = parent.adapter_loader.fd = -1;
 	parent.started_ns = clock_now_ns();
 	for (uint32_t i = 0; i < config->n_models; i++)
 		parent.models[i].config = &parent.config.models[i];
@@ -470,6 +484,7 @@ int parent_run(const struct config *config)
 		finish(&parent);
 		return 1;
 	}
+	adapters_begin(&parent);
 	notify_start(&parent);
 	front_start(&parent);
 	models_load_next(&parent);

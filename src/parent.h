@@ -8,6 +8,7 @@
 
 #include "numa/topology.h"
 #include "shm/channel.h"
+#include "src/adapter_file.h"
 #include "src/backoff.h"
 #include "src/child.h"
 #include "src/config.h"
@@ -44,13 +45,50 @@ struct parent_model {
 	uint32_t n_copies;
 };
 
+enum adapter_state {
+	ADAPTER_WAITING,   /* for the loader */
+	ADAPTER_LOADING,   /* the loader makes its segments */
+	ADAPTER_SPREADING, /* workers attach it */
+	ADAPTER_SERVED,
+	ADAPTER_RETIRED, /* unloaded or replaced; calls that run still use it */
+	ADAPTER_FAILED,	 /* one of the settings that could not be loaded */
+};
+
+/* Who waits for a load or an unload. */
+struct adapter_asker {
+	enum { ASKER_NONE, ASKER_FRONT, ASKER_CONTROL } who;
+	uint64_t ticket; /* the asker's own number */
+};
+
+/* An adapter, from the wish to have it until no call uses its bytes any more. */
+struct parent_adapter {
+	struct parent_adapter *next; /* in the order of their ids */
+	uint32_t id;		     /* of these bytes, never used again */
+	char name[128];
+	char path[CONFIG_PATH];
+	uint32_t model; /* index */
+	enum adapter_state state;
+	bool configured;	    /* has a section in the settings */
+	struct adapter_files files; /* open until the loader has them */
+	struct adapter_asker asker;
+	uint64_t deadline_ns; /* of the load; 0: none */
+	uint64_t created;     /* Unix seconds; since when it is served */
+	struct backoff load;  /* of loaders that were killed, with a configured one */
+	int fault_code;	      /* -errno: what the loader has said of its end to come */
+	char fault[256];
+	bool attached[PARENT_WORKERS_MAX]; /* by the workers' index */
+	uint32_t n_copies;
+	struct parent_copy copies[]; /* [n_copies], room for one on each of the plan's nodes */
+};
+
 struct parent_worker {
 	struct child child;
 	struct plan_worker plan;
 	uint32_t model; /* index */
 	struct channel_fds channel;
 	struct channel view; /* the parent's mapping, for the counters */
-	bool ready, proven;  /* proven: the present process has served */
+	bool ready, proven;  /* ready: it takes calls; proven: the present process has served */
+	bool started;	     /* it has said that it is ready; its adapters may still be missing */
 	uint64_t ready_ns;
 	uint32_t restarts;
 	struct backoff backoff;
@@ -84,7 +122,7 @@ struct parent {
 	unsigned n_leftovers;
 	bool started;	  /* so that it is this daemon's part to clean up at the end */
 	bool owns_socket; /* we made the Unix socket's file */
-	struct child loader, front, verifier;
+	struct child loader, front, verifier, adapter_loader;
 	uint32_t loading; /* index of the model being loaded */
 	char loader_fault[256], front_fault[256];
 	char front_end[256];			      /* how the last front ended */
@@ -95,13 +133,18 @@ struct parent {
 	struct backoff front_backoff;
 	struct memory_use front_memory, own_memory;
 
+	struct parent_adapter *adapters;      /* list, owned */
+	struct parent_adapter *adapter_loads; /* the one that the adapter loader makes; NULL: none */
+	uint32_t adapter_id;		      /* the last one given */
+	uint32_t adapter_changes;	      /* of the list and of the segments its entries have */
+
 	struct parent_model models[CONFIG_MODELS_MAX];
 	struct parent_worker workers[PARENT_WORKERS_MAX];
 	uint32_t n_workers;
 	uint64_t worker_restarts;
-	uint64_t hangs[CHILD_VERIFIER + 1]; /* by role: killed because they made no progress */
-	uint64_t figures_ns;		    /* when the front was last given them, */
-	uint64_t figures_turns;		    /* and its pulse then */
+	uint64_t hangs[N_CHILD_ROLES]; /* by role: killed because they made no progress */
+	uint64_t figures_ns;	       /* when the front was last given them, */
+	uint64_t figures_turns;	       /* and its pulse then */
 
 	bool announced; /* everything that can serve did: systemd knows */
 	bool stopping, workers_told, killing;
@@ -113,6 +156,7 @@ struct parent {
 	struct control *control;
 	uint32_t verify_copy;		      /* number of the first copy in the verifier's order */
 	uint32_t verify_n;		      /* of them, how many it has reported */
+	uint32_t verify_adapters;	      /* adapter_changes when it began */
 	const struct parent_worker *benching; /* it measures itself; NULL: none does */
 };
 
@@ -141,5 +185,10 @@ int parent_verify(struct parent *parent, struct err *err);
 /* Have a worker measure itself, or judge its numerics; control_benched comes when it has. -EBUSY, -EAGAIN: none is ready. */
 int parent_bench(struct parent *parent, const struct message_bench *bench, struct err *err);
 int parent_quality(struct parent *parent, const struct message_quality *quality, struct err *err);
+
+/* A client's or an operator's wish; it is answered now or later, through adapters_answer. `directory`: beneath which a
+ * path has to be; NULL: any. */
+void adapters_wish(struct parent *parent, const struct message_adapter_request *wish, struct adapter_asker asker,
+		   const char *directory);
 
 #endif

@@ -56,10 +56,14 @@ static void fill(const struct parent *parent, struct message_figures *figures)
 	for (uint32_t m = 0; m < parent->config.n_models; m++)
 		for (uint32_t c = 0; c < parent->models[m].n_copies; c++)
 			add_copy(figures, &parent->models[m].copies[c]);
+	for (const struct parent_adapter *a = parent->adapters; a; a = a->next)
+		for (uint32_t c = 0; c < a->n_copies; c++)
+			add_copy(figures, &a->copies[c]);
 	figures->front_restarts = parent->front_restarts;
 	figures->worker_hangs = parent->hangs[CHILD_WORKER];
 	figures->front_hangs = parent->hangs[CHILD_FRONT];
-	figures->other_hangs = parent->hangs[CHILD_LOADER] + parent->hangs[CHILD_VERIFIER];
+	figures->other_hangs =
+		parent->hangs[CHILD_LOADER] + parent->hangs[CHILD_VERIFIER] + parent->hangs[CHILD_ADAPTER_LOADER];
 }
 
 void figures_turn(struct parent *parent, uint64_t now_ns)

@@ -25,6 +25,12 @@ static void tell(struct parent *parent, enum message_type type, const void *payl
 	kill(parent->front.pid, SIGKILL);
 }
 
+void front_tell(struct parent *parent, enum message_type type, const void *payload, size_t n_bytes)
+{
+	if (parent->front.pid)
+		tell(parent, type, payload, n_bytes, NULL, 0);
+}
+
 void front_introduce(struct parent *parent, const struct parent_worker *worker)
 {
 	const struct parent_model *model = &parent->models[worker->model];
@@ -62,18 +68,31 @@ static void add_model(struct message_state *state, const struct parent *parent, 
 		snprintf(state->text, sizeof state->text, "loading model '%s'", name);
 }
 
-static void add_weights(struct message_state *state, const struct parent_model *model)
+static void add_weights(struct message_state *state, const struct parent_copy *copies, uint32_t n_copies)
 {
-	for (uint32_t c = 0; c < model->n_copies; c++) {
+	for (uint32_t c = 0; c < n_copies; c++) {
 		uint32_t n = 0;
-		while (n < state->n_nodes && state->node[n] != model->copies[c].segment.node)
+		while (n < state->n_nodes && state->node[n] != copies[c].segment.node)
 			n++;
 		if (n == sizeof state->node / sizeof *state->node)
 			continue;
 		if (n == state->n_nodes)
-			state->node[state->n_nodes++] = (uint16_t)model->copies[c].segment.node;
-		state->weight_bytes[n] += model->copies[c].segment.report.total_bytes;
+			state->node[state->n_nodes++] = (uint16_t)copies[c].segment.node;
+		state->weight_bytes[n] += copies[c].segment.report.total_bytes;
 	}
+}
+
+static void add_adapters(struct message_state *state, const struct parent *parent)
+{
+	const struct parent_adapter *failed = adapters_failed(parent);
+	for (const struct parent_adapter *a = parent->adapters; a; a = a->next)
+		add_weights(state, a->copies, a->n_copies);
+	state->adapters_come = adapters_come(parent);
+	state->adapters_failed = failed != NULL;
+	if (failed)
+		snprintf(state->text, sizeof state->text, "adapter '%.60s': %.160s", failed->name, failed->fault);
+	else if (state->adapters_come && !state->text[0])
+		snprintf(state->text, sizeof state->text, "loading adapters");
 }
 
 void front_tell_state(struct parent *parent)
@@ -84,8 +103,9 @@ void front_tell_state(struct parent *parent)
 		return;
 	for (uint32_t i = 0; i < parent->config.n_models; i++) {
 		add_model(&state, parent, i);
-		add_weights(&state, &parent->models[i]);
+		add_weights(&state, parent->models[i].copies, parent->models[i].n_copies);
 	}
+	add_adapters(&state, parent);
 	state.worker_restarts = parent->worker_restarts;
 	tell(parent, MESSAGE_STATE, &state, sizeof state, NULL, 0);
 }
@@ -125,6 +145,7 @@ void front_start(struct parent *parent)
 		.has_tcp = parent->tcp_fd >= 0,
 		.has_keys = parent->keys_fd >= 0,
 		.max_workers = c->n_models * parent->plan.n_workers,
+		.http_adapters = c->adapter_dir[0] != '\0',
 		.metrics_aliases = c->metrics_aliases,
 		.prefix_cache = c->prefix_cache_bytes != 0,
 		.cpus = parent->plan.io_cpus,
@@ -146,6 +167,7 @@ void front_start(struct parent *parent)
 		return;
 	}
 	front_tell_state(parent);
+	adapters_introduce(parent);
 	for (uint32_t i = 0; i < parent->n_workers; i++)
 		if (parent->workers[i].ready)
 			front_introduce(parent, &parent->workers[i]);
@@ -156,6 +178,8 @@ void front_message(struct parent *parent, struct message *message)
 	const struct message_worker_down *down;
 	const struct message_failed *failed;
 	const struct message_front_ready *ready;
+	const struct message_adapter_request *wish;
+	const struct message_adapter *idle;
 	switch (message->type) {
 	case MESSAGE_READY:
 		ready = message_payload(message, sizeof *ready, 0);
@@ -169,6 +193,17 @@ void front_message(struct parent *parent, struct message *message)
 			log_error("worker %u broke the channel protocol and is replaced", down->worker);
 			kill(parent->workers[down->worker].child.pid, SIGKILL);
 		}
+		break;
+	case MESSAGE_ADAPTER_REQUEST:
+		wish = message_payload(message, sizeof *wish, 0);
+		if (wish)
+			adapters_wish(parent, wish, (struct adapter_asker){ASKER_FRONT, wish->ticket},
+				      parent->config.adapter_dir);
+		break;
+	case MESSAGE_ADAPTER_IDLE:
+		idle = message_payload(message, sizeof *idle, 0);
+		if (idle)
+			adapters_idle(parent, idle->id);
 		break;
 	case MESSAGE_FAILED:
 		failed = message_payload(message, sizeof *failed, 0);
@@ -242,4 +277,5 @@ void front_ended(struct parent *parent, int wait_status)
 		log_error("the front keeps dying without having served; it is tried again every %d s",
 			  BACKOFF_MAX_MS / 1000);
 	renew_channels(parent);
+	adapters_front_ended(parent);
 }

@@ -1,6 +1,7 @@
 /* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_adopt.c (leftovers),
- * parent_workers.c and parent_front.c (starting and replacing), parent_watch.c (hangs), parent_notify.c (systemd),
- * parent_verify.c (placement checks), parent_bench.c (measuring), parent_figures.c (for /metrics). */
+ * parent_adapters.c and parent_adapters_load.c (adapters), parent_workers.c and parent_front.c (starting and
+ * replacing), parent_watch.c (hangs), parent_notify.c (systemd), parent_verify.c (placement checks), parent_bench.c
+ * (measuring), parent_figures.c (for /metrics). */
 #ifndef WEIGHTD_PARENT_INTERNAL_H
 #define WEIGHTD_PARENT_INTERNAL_H
 
@@ -13,6 +14,35 @@ void models_loader_message(struct parent *parent, struct message *message);
 void models_loader_ended(struct parent *parent, int wait_status);
 /* At the end: closes all segments, and removes them unless they are to stay. */
 void models_close(struct parent *parent);
+
+/* What an order to load from `path` says. `name`: the model's in the segment. */
+int order_fill(const struct parent *parent, const char *path, const char *name, uint32_t generation,
+	       struct message_load *order, struct err *err);
+
+/* parent_adapters.c */
+void adapters_begin(struct parent *parent); /* those of the settings */
+void adapters_turn(struct parent *parent, uint64_t now_ns);
+bool adapters_come(const struct parent *parent); /* some of the settings are still on their way */
+/* The first of the settings that could not be loaded; NULL. */
+const struct parent_adapter *adapters_failed(const struct parent *parent);
+void adapters_introduce(struct parent *parent); /* all that are served, to a new front */
+void adapters_idle(struct parent *parent, uint32_t id);
+void adapters_front_ended(struct parent *parent); /* after workers were told: no call is left, nobody waits */
+void adapters_worker_started(struct parent *parent, const struct parent_worker *worker);
+bool adapters_complete(const struct parent *parent,
+		       const struct parent_worker *worker); /* it has all that are served */
+void adapters_worker_message(struct parent *parent, struct parent_worker *worker, struct message *message);
+void adapters_worker_changed(struct parent *parent, const struct parent_worker *worker); /* it is ready, or ended */
+void adapters_loaded(struct parent *parent, struct parent_adapter *adapter);		 /* its segments are there */
+void adapters_fail(struct parent *parent, struct parent_adapter *adapter, int status, const char *text);
+void adapters_stop(struct parent *parent); /* nobody is made to wait any longer */
+void adapters_close(struct parent *parent);
+
+/* parent_adapters_load.c */
+void adapter_load_next(struct parent *parent, uint64_t now_ns);
+void adapter_loader_message(struct parent *parent, struct message *message);
+void adapter_loader_ended(struct parent *parent, int wait_status);
+void adapter_drop_copies(struct parent *parent, struct parent_adapter *adapter); /* closes and removes its segments */
 
 /* parent_adopt.c */
 int leftovers_find(struct parent *parent, struct err *err); /* and removes those that nobody wants */
@@ -29,6 +59,8 @@ void front_ended(struct parent *parent, int wait_status);
 void front_tell_state(struct parent *parent);
 void front_introduce(struct parent *parent, const struct parent_worker *worker);
 void front_lose_worker(struct parent *parent, uint32_t worker);
+/* Any other message; nothing without a front. */
+void front_tell(struct parent *parent, enum message_type type, const void *payload, size_t n_bytes);
 
 /* parent_figures.c */
 void figures_turn(struct parent *parent, uint64_t now_ns); /* what /metrics shows of memory and placement */
@@ -37,6 +69,8 @@ void figures_turn(struct parent *parent, uint64_t now_ns); /* what /metrics show
 void workers_start(struct parent *parent, uint32_t model); /* those of a freshly loaded model */
 void worker_message(struct parent *parent, struct parent_worker *worker, struct message *message);
 void worker_ended(struct parent *parent, struct parent_worker *worker, int wait_status);
+/* It takes calls from now on, if nothing is missing any more. */
+void worker_try_ready(struct parent *parent, struct parent_worker *worker);
 void workers_restart_due(struct parent *parent, uint64_t now_ns);
 
 /* parent_watch.c */

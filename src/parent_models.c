@@ -49,6 +49,7 @@ static void drop_copies(struct parent *parent, struct parent_model *model)
 void models_close(struct parent *parent)
 {
 	struct err err;
+	adapters_close(parent);
 	for (uint32_t i = 0; i < parent->config.n_models; i++)
 		close_copies(&parent->models[i]);
 	/* What the service manager stores stays there: it knows whether this is a stop or a restart. A daemon that did
@@ -63,16 +64,14 @@ static uint32_t group_of_segments(const struct parent *parent)
 	return parent->gid == UINT64_MAX ? UINT32_MAX : (uint32_t)parent->gid;
 }
 
-static int make_order(const struct parent *parent, const struct parent_model *model, const struct model_files *files,
-		      struct message_load *order, struct err *err)
+int order_fill(const struct parent *parent, const char *path, const char *name, uint32_t generation,
+	       struct message_load *order, struct err *err)
 {
 	memset(order, 0, sizeof *order);
-	snprintf(order->path, sizeof order->path, "%s", files->path);
-	order->n_files = files->n;
-	order->quantize = files->quantize;
+	snprintf(order->path, sizeof order->path, "%s", path);
 	snprintf(order->instance, sizeof order->instance, "%s", parent->config.instance);
-	snprintf(order->model, sizeof order->model, "%s", model->config->name);
-	order->generation = PARENT_GENERATION;
+	snprintf(order->model, sizeof order->model, "%s", name);
+	order->generation = generation;
 	order->backing = parent->config.backing;
 	order->huge = parent->config.huge_pages;
 	order->io = parent->config.io;
@@ -85,6 +84,15 @@ static int make_order(const struct parent *parent, const struct parent_model *mo
 		order->node[order->n_nodes++] = (uint16_t)node;
 	}
 	return 0;
+}
+
+static int make_order(const struct parent *parent, const struct parent_model *model, const struct model_files *files,
+		      struct message_load *order, struct err *err)
+{
+	int rc = order_fill(parent, files->path, model->config->name, PARENT_GENERATION, order, err);
+	order->n_files = files->n;
+	order->quantize = files->quantize;
+	return rc;
 }
 
 static int give(struct parent *parent, uint32_t type, const void *payload, size_t n_bytes, const int *fds,

@@ -8,7 +8,7 @@
 #include "src/clock.h"
 #include "src/log.h"
 
-/* The copy number `n` of all models' copies in order; NULL past the end. */
+/* The copy number `n` of all models' copies in order, then of all adapters'; NULL past the end. */
 static struct parent_copy *copy_at(struct parent *parent, uint32_t n)
 {
 	for (uint32_t m = 0; m < parent->config.n_models; m++) {
@@ -16,7 +16,20 @@ static struct parent_copy *copy_at(struct parent *parent, uint32_t n)
 			return &parent->models[m].copies[n];
 		n -= parent->models[m].n_copies;
 	}
+	for (struct parent_adapter *a = parent->adapters; a; a = a->next) {
+		if (n < a->n_copies)
+			return &a->copies[n];
+		n -= a->n_copies;
+	}
 	return NULL;
+}
+
+static bool is_adapters(const struct parent *parent, const struct parent_copy *copy)
+{
+	for (const struct parent_adapter *a = parent->adapters; a; a = a->next)
+		if (copy >= a->copies && copy < a->copies + a->n_copies)
+			return true;
+	return false;
 }
 
 /* Starts a verifier for the copies from number `first` on, as many as one message holds. */
@@ -36,6 +49,7 @@ static int start(struct parent *parent, uint32_t first, struct err *err)
 		return rc;
 	parent->verify_copy = first;
 	parent->verify_n = 0;
+	parent->verify_adapters = parent->adapter_changes;
 	return message_send(parent->verifier.fd, MESSAGE_VERIFY, &order, sizeof order, fds, order.n);
 }
 
@@ -51,6 +65,9 @@ void verify_message(struct parent *parent, struct message *message)
 	if (message->type != MESSAGE_VERIFIED || !verified || !copy)
 		return;
 	parent->verify_n++;
+	/* Adapters that came or went meanwhile have other numbers now: their turn is the next check. */
+	if (parent->verify_adapters != parent->adapter_changes && is_adapters(parent, copy))
+		return;
 	bool was = placement_verified(&copy->segment.report.placement);
 	/* The digest stays the loader's: a check does not hash. */
 	copy->segment.report.placement = verified->report.placement;

@@ -99,11 +99,13 @@ void parent_watch(struct parent *parent, uint64_t now_ns)
 	}
 	look(parent, &parent->loader, 0, SILENCE_LIMIT_S * S, now_ns);
 	look(parent, &parent->verifier, 0, SILENCE_LIMIT_S * S, now_ns);
+	look(parent, &parent->adapter_loader, 0, SILENCE_LIMIT_S * S, now_ns);
 }
 
 bool parent_nothing_hangs(const struct parent *parent)
 {
-	const struct child *const others[] = {&parent->front, &parent->loader, &parent->verifier};
+	const struct child *const others[] = {&parent->front, &parent->loader, &parent->verifier,
+					      &parent->adapter_loader};
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (others[i]->pid && others[i]->hung)
 			return false;

@@ -96,7 +96,7 @@ static void worker_start(struct parent *parent, struct parent_worker *worker)
 	char name[32];
 	snprintf(name, sizeof name, "worker %u", (unsigned)(worker - parent->workers));
 	worker->fault[0] = '\0';
-	worker->proven = false;
+	worker->proven = worker->started = false;
 	worker->memory = (struct memory_use){0};
 	int rc = channel_create(&worker->channel, &err);
 	if (!rc) {
@@ -117,7 +117,9 @@ static void worker_start(struct parent *parent, struct parent_worker *worker)
 	if (rc) {
 		snprintf(worker->fault, sizeof worker->fault, "its order could not be sent: %s", strerror(-rc));
 		child_hang_up(&worker->child); /* it ends for want of an order */
+		return;
 	}
+	adapters_worker_started(parent, worker);
 }
 
 void workers_start(struct parent *parent, uint32_t model)
@@ -136,21 +138,34 @@ void workers_start(struct parent *parent, uint32_t model)
 		worker_start(parent, &parent->workers[i]);
 }
 
+void worker_try_ready(struct parent *parent, struct parent_worker *worker)
+{
+	if (worker->ready || !worker->started || !adapters_complete(parent, worker))
+		return;
+	worker->ready = true;
+	worker->ready_ns = clock_now_ns();
+	watch_begin(&worker->child.watch, worker_progress(worker), worker->ready_ns);
+	log_info("worker %u is ready: pid %d, node %u", (unsigned)(worker - parent->workers), (int)worker->child.pid,
+		 worker->plan.node);
+	parent->models[worker->model].served = true;
+	if (parent->front.pid)
+		front_introduce(parent, worker);
+	adapters_worker_changed(parent, worker);
+	front_tell_state(parent);
+	parent_announce(parent);
+}
+
 void worker_message(struct parent *parent, struct parent_worker *worker, struct message *message)
 {
 	const struct message_failed *failed;
 	switch (message->type) {
 	case MESSAGE_READY:
-		worker->ready = true;
-		worker->ready_ns = clock_now_ns();
-		watch_begin(&worker->child.watch, worker_progress(worker), worker->ready_ns);
-		log_info("worker %u is ready: pid %d, node %u", (unsigned)(worker - parent->workers),
-			 (int)worker->child.pid, worker->plan.node);
-		parent->models[worker->model].served = true;
-		if (parent->front.pid)
-			front_introduce(parent, worker);
-		front_tell_state(parent);
-		parent_announce(parent);
+		worker->started = true;
+		worker_try_ready(parent, worker);
+		break;
+	case MESSAGE_ADAPTER_ATTACHED:
+	case MESSAGE_ADAPTER_NOT_ATTACHED:
+		adapters_worker_message(parent, worker, message);
 		break;
 	case MESSAGE_FAILED:
 		failed = message_payload(message, sizeof *failed, 0);
@@ -180,9 +195,10 @@ void worker_ended(struct parent *parent, struct parent_worker *worker, int wait_
 	bool proven = worker_is_proven(worker, now);
 	if (worker->ready)
 		front_lose_worker(parent, (uint32_t)(worker - parent->workers));
-	worker->ready = false;
+	worker->ready = worker->started = false;
 	close_channel(worker);
 	bench_lost(parent, worker);
+	adapters_worker_changed(parent, worker);
 	if (parent->stopping)
 		return;
 	memcpy(before, worker->end, sizeof before);

@@ -104,6 +104,24 @@ static void add_model(doc d, val models, const struct parent *parent, const stru
 		add_copy(d, copies, &model->copies[i]);
 }
 
+static void add_adapter(doc d, val adapters, const struct parent *parent, const struct parent_adapter *adapter)
+{
+	static const char *const state[] = {"waiting", "loading", "attaching", "ready", "unloaded, in use", "failed"};
+	val a = yyjson_mut_arr_add_obj(d, adapters);
+	add_uint(d, a, "id", adapter->id);
+	add_str(d, a, "name", adapter->name);
+	add_str(d, a, "model", parent->models[adapter->model].config->name);
+	add_str(d, a, "path", adapter->path);
+	add_str(d, a, "state", state[adapter->state]);
+	if (adapter->state == ADAPTER_FAILED)
+		add_str(d, a, "error", adapter->fault);
+	if (adapter->n_copies)
+		add_digest(d, a, adapter->copies[0].segment.report.digest);
+	val copies = yyjson_mut_obj_add_arr(d, a, "copies");
+	for (uint32_t i = 0; i < adapter->n_copies; i++)
+		add_copy(d, copies, &adapter->copies[i]);
+}
+
 /* Relaxed: each counter stands alone (shm/channel.h). */
 static uint64_t counted(const uint64_t *counter)
 {
@@ -227,6 +245,9 @@ char *status_json(struct parent *parent, size_t *n_bytes)
 	val models = yyjson_mut_obj_add_arr(d, root, "models");
 	for (uint32_t i = 0; i < parent->config.n_models; i++)
 		add_model(d, models, parent, &parent->models[i]);
+	val adapters = yyjson_mut_obj_add_arr(d, root, "adapters");
+	for (const struct parent_adapter *a = parent->adapters; a; a = a->next)
+		add_adapter(d, adapters, parent, a);
 	add_processes(d, root, parent);
 	char *text = yyjson_mut_write(d, YYJSON_WRITE_NEWLINE_AT_END, n_bytes);
 	yyjson_mut_doc_free(d);

@@ -14,7 +14,7 @@
 
 static int fail(const struct err *why)
 {
-	struct message_failed failed = {*why};
+	struct message_failed failed = {.err = *why};
 	log_error("%s", why->text);
 	message_send(MESSAGE_FD, MESSAGE_FAILED, &failed, sizeof failed, NULL, 0);
 	return 1;

@@ -23,6 +23,7 @@ static const struct command {
 	{"status", "", 0, 0, weightctl_status, "copies and their placement, workers, memory"},
 	{"pull", "NAME", 1, 1, weightctl_pull, "fetch a model of the catalogue"},
 	{"bench", "", 0, 0, weightctl_bench, "how fast a model runs here, and by how much of the machine"},
+	{"adapter", "COMMAND", 1, 3, weightctl_adapter, "load NAME PATH, unload NAME, or list: a model's adapters"},
 	{"stop", "", 0, 0, weightctl_stop, "stop the daemon and wait until it is gone"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
@@ -33,9 +34,10 @@ enum {
 	FOR_STATUS = 4,
 	FOR_PULL = 8,
 	FOR_BENCH = 16,
-	FOR_STOP = 32,
+	FOR_ADAPTER = 32,
+	FOR_STOP = 64,
 	FOR_CALLS = FOR_RUN | FOR_COMPLETE,
-	FOR_ALL = 63
+	FOR_ALL = 127
 };
 
 /* The letters of options without a short form lie past the characters. */
@@ -67,10 +69,10 @@ static const struct choice {
 	const char *help;
 } choices[] = {
 	{"socket", "PATH", OPTION_SOCKET, FOR_CALLS, "Unix socket of the API"},
-	{"control", "PATH", OPTION_CONTROL, FOR_STATUS | FOR_STOP, "Unix socket for control"},
+	{"control", "PATH", OPTION_CONTROL, FOR_STATUS | FOR_ADAPTER | FOR_STOP, "Unix socket for control"},
 	{"config", "FILE", OPTION_CONFIG, FOR_ALL, "take the paths from this weightd.conf"},
 	{"json", NULL, OPTION_JSON, FOR_ALL & ~FOR_RUN, "print JSON"},
-	{"model", "NAME", OPTION_MODEL, FOR_CALLS | FOR_BENCH,
+	{"model", "NAME", OPTION_MODEL, FOR_CALLS | FOR_BENCH | FOR_ADAPTER,
 	 "model to use (default: the daemon's first); for bench a file"},
 	{"system", "TEXT", OPTION_SYSTEM, FOR_RUN, "system message of the chat"},
 	{"max-tokens", "N", OPTION_TOKENS, FOR_CALLS, "longest answer"},

@@ -55,6 +55,7 @@ struct worker {
 	struct scheduler *scheduler;
 	struct worker_calls calls;
 	struct dialect dialect;		 /* how the model writes tool calls and reasoning */
+	struct worker_adapters adapters;
 	struct constraints *constraints; /* what answers have to look like */
 	struct pace pace;
 	uint64_t trimmed_ns;
@@ -252,6 +253,7 @@ static int start(struct worker *w, struct err *err)
 	w->calls.dialect = w->dialect;
 	w->calls.constraints = w->constraints;
 	w->calls.pooling = w->order.pooling;
+	w->calls.adapters = &w->adapters;
 	pace_init(&w->pace, w->order.prefill_share, w->order.prefill_chunk);
 	forward_watch(w->forward, &w->counters->progress);
 	return 0;
@@ -342,6 +344,17 @@ static bool bench(struct worker *w, const struct message_bench *order)
 	return !message_send(MESSAGE_FD, MESSAGE_BENCHED, &result, sizeof result, NULL, 0);
 }
 
+/* False: the parent is gone. */
+static bool attach_adapter(struct worker *w, uint32_t id, int fd)
+{
+	const struct message_adapter attached = {id};
+	struct message_adapter_not_attached not = {.id = id, .why = {""}};
+	int rc = worker_adapters_attach(&w->adapters, &w->model, id, fd, w->order.lock_memory, &not .why);
+	close(fd);
+	return !(rc ? message_send(MESSAGE_FD, MESSAGE_ADAPTER_NOT_ATTACHED, &not, sizeof not, NULL, 0)
+		    : message_send(MESSAGE_FD, MESSAGE_ADAPTER_ATTACHED, &attached, sizeof attached, NULL, 0));
+}
+
 /* Messages of the parent, without waiting. False: it is gone, or it said something that can't be. */
 static bool hear_parent(struct worker *w, struct pollfd fds[2])
 {
@@ -361,6 +374,13 @@ static bool hear_parent(struct worker *w, struct pollfd fds[2])
 	const struct message_quality *text = message_payload(&message, sizeof *text, 0);
 	if (message.type == MESSAGE_QUALITY && text)
 		return judge(w, text);
+	const struct message_adapter *adapter = message_payload(&message, sizeof *adapter, message.n_fds);
+	if (message.type == MESSAGE_ADAPTER && adapter && message.n_fds == 1)
+		return attach_adapter(w, adapter->id, message.fds[0]);
+	if (message.type == MESSAGE_ADAPTER_DROP && adapter && !message.n_fds) {
+		worker_adapters_drop(&w->adapters, adapter->id);
+		return true;
+	}
 	if (message.type != MESSAGE_CHANNEL || message.n_fds != 3 || change_channel(w, message.fds))
 		return false;
 	fds[1].fd = w->channel.doorbell_in;
@@ -481,6 +501,7 @@ static void stop(struct worker *w)
 {
 	scheduler_free(w->scheduler);
 	worker_calls_fini(&w->calls);
+	worker_adapters_fini(&w->adapters);
 	constraints_free(w->constraints);
 	forward_free(w->forward);
 	arena_fini(&w->arena);
@@ -502,7 +523,7 @@ int worker_main(void)
 	if (!rc)
 		rc = work(&worker, &err);
 	if (rc) {
-		struct message_failed failed = {err};
+		struct message_failed failed = {.err = err};
 		log_error("%s", err.text);
 		message_send(MESSAGE_FD, MESSAGE_FAILED, &failed, sizeof failed, NULL, 0);
 		return 1;

@@ -301,6 +301,11 @@ static void start_generation(struct worker_calls *calls, struct incoming *in, in
 			  "tool_parser can name one");
 		return;
 	}
+	struct adapter *adapter = in->begin.adapter ? worker_adapters_find(calls->adapters, in->begin.adapter) : NULL;
+	if (in->begin.adapter && !adapter) { /* the parent keeps this from happening (src/parent_adapters.c) */
+		fail_call(calls, in->call, 500, "", "", "this worker does not have the call's adapter");
+		return;
+	}
 	rc = read_ids(calls, p.forced, in->begin.forced_ids, &forced, err);
 	if (rc) {
 		token_list_fini(&forced);
@@ -326,6 +331,7 @@ static void start_generation(struct worker_calls *calls, struct incoming *in, in
 		fail_call(calls, in->call, rc == -ENOMEM ? 503 : 400, field, "", err->text);
 		return;
 	}
+	g->adapter = adapter_get(adapter);
 	struct call_accepted accepted = {g->n_prompt, (uint16_t)calls->dialect.tools, (uint16_t)in->reasoning};
 	send_record(calls, g, CALL_ACCEPTED, g->id, &accepted, sizeof accepted, NULL, 0);
 	scheduler_add(calls->scheduler, g);

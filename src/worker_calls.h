@@ -17,12 +17,14 @@
 #include "src/engine/scheduler.h"
 #include "src/engine/template.h"
 #include "src/engine/tokenizer.h"
+#include "src/worker_adapters.h"
 #include "src/worker_dialect.h"
 
 struct worker_calls {
 	struct channel *channel; /* borrowed, all of these */
 	struct scheduler *scheduler;
 	struct constraints *constraints;
+	const struct worker_adapters *adapters;
 	const struct tokenizer *tokenizer;
 	const struct template *template;   /* NULL: the model has none, or it can't be compiled */
 	char template_fault[256];	   /* why there is none */

@@ -194,5 +194,8 @@ void api_answer_write(const struct api_answer *answer, struct api_json *out)
 	case API_EMBEDDING:
 		write_embeddings(answer, out);
 		return;
+	case API_LOAD_ADAPTER:
+	case API_UNLOAD_ADAPTER: /* nothing that a worker says */
+		return;
 	}
 }

@@ -181,6 +181,9 @@ enum {
 	CR = C | R,
 	CPR = CP | R,
 	CPER = CP | E | R,
+	L = API_LOAD_ADAPTER,
+	U = API_UNLOAD_ADAPTER,
+	LU = L | U,
 	ALL = CPER | T | D | A,
 };
 #define NO_UPPER 0x1p31 - 1 /* where the bound is the request's size or the context */
@@ -188,6 +191,7 @@ enum {
 /* clang-format off */
 static const struct api_field table[] = {
 	{"model",                 ALL, 0,  read_text, 1, 127, AT(model), NULL},
+	{"adapter",               ALL, 0,  read_text, 1, 127, AT(adapter), NULL},
 	{"messages",              CA,  CA, api_read_messages, 1, NO_UPPER, 0, NULL},
 	{"prompt",                P,   P,  api_read_prompt, 1, API_PROMPTS_MAX, 0, NULL},
 	{"input",                 E,   E,  api_read_input, 1, API_INPUTS_MAX, 0, NULL},
@@ -247,6 +251,13 @@ static const struct api_field table[] = {
 	{"top_logprobs",          CR,   0,  read_u32, 0, CALL_LOGPROBS_MAX, AT(top_logprobs), NULL},
 	{"echo",                  P,   0,  read_bool, 0, 1, AT(echo), NULL},
 	{"return_token_ids",      CP,  0,  read_bool, 0, 1, AT(return_token_ids), NULL},
+
+	{"lora_name",             LU,  LU, read_text, 1, 127, AT(lora_name), NULL},
+	{"lora_path",             L,   L,  read_text, 1, 1023, AT(lora_path), NULL},
+	{"base_model_name",       L,   0,  read_text, 1, 127, AT(base_model), NULL},
+	{"load_inplace",          L,   0,  read_bool, 0, 1, AT(load_inplace), NULL},
+	{"is_3d_lora_weight",     L,   0,  read_unsupported, 0, 0, 0, "false"},
+	{"lora_int_id",           U,   0,  read_ignored, 0, 0, 0, NULL},
 
 	/* These change nothing of the answer. */
 	{"user",                   CPER, 0, read_ignored, 0, 0, 0, NULL},

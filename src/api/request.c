@@ -129,6 +129,8 @@ static enum call_kind kind_of(const struct api_request *request, uint32_t prompt
 	case API_EMBEDDING:
 		return request->prompts[prompt].ids.list ? CALL_KIND_EMBED_IDS : CALL_KIND_EMBED;
 	case API_COMPLETION:
+	case API_LOAD_ADAPTER:
+	case API_UNLOAD_ADAPTER:
 		break;
 	}
 	return request->prompts[prompt].ids.list ? CALL_KIND_COMPLETE_IDS : CALL_KIND_COMPLETE;

@@ -21,9 +21,11 @@ enum api_endpoint {
 	API_COMPLETION = 1u << 1, /* POST /v1/completions */
 	API_TOKENIZE = 1u << 2,
 	API_DETOKENIZE = 1u << 3,
-	API_TEMPLATE = 1u << 4,	 /* POST /apply-template */
-	API_EMBEDDING = 1u << 5, /* POST /v1/embeddings */
-	API_RESPONSE = 1u << 6,	 /* POST /v1/responses: a chat in other words (response.h) */
+	API_TEMPLATE = 1u << 4,	    /* POST /apply-template */
+	API_EMBEDDING = 1u << 5,    /* POST /v1/embeddings */
+	API_RESPONSE = 1u << 6,	    /* POST /v1/responses: a chat in other words (response.h) */
+	API_LOAD_ADAPTER = 1u << 7, /* POST /v1/load_lora_adapter; makes no call, like the next one */
+	API_UNLOAD_ADAPTER = 1u << 8,
 };
 
 /* Of embeddings' inputs the bounds are OpenAI's. */
@@ -45,8 +47,11 @@ struct api_prompt { /* text, or ids where `ids.list` is set */
 
 struct api_request {
 	enum api_endpoint endpoint;
-	yyjson_doc *document;  /* owned */
-	struct api_text model; /* NULL: not named */
+	yyjson_doc *document;				  /* owned */
+	struct api_text model;				  /* NULL: not named */
+	struct api_text adapter;			  /* the same */
+	struct api_text lora_name, lora_path, base_model; /* to load or to unload */
+	bool load_inplace;
 
 	struct api_prompt *prompts; /* [n_prompts] owned; also texts to be tokenized, detokenized or embedded */
 	uint32_t n_prompts;

@@ -46,9 +46,14 @@ int weightctl_complete(struct weightctl *ctl);
 int weightctl_status(struct weightctl *ctl);
 int weightctl_stop(struct weightctl *ctl);
 int weightctl_pull(struct weightctl *ctl);
+int weightctl_adapter(struct weightctl *ctl);
 int weightctl_bench(struct weightctl *ctl);
 struct bench_daemon;
 int bench_quality(struct weightctl *ctl, const struct bench_daemon *daemon); /* a part of it */
+
+/* The table of the daemon's adapters, as its status lists them. */
+struct yyjson_val;
+void adapters_print(struct yyjson_val *adapters);
 
 /* "weightctl: text" on stderr, and with --json {"error": text} on stdout; returns `code`. */
 __attribute__((format(printf, 3, 4))) int weightctl_fail(const struct weightctl *ctl, enum weightctl_exit code,

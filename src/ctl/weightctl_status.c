@@ -76,14 +76,34 @@ static void print_models(yyjson_val *models)
 	}
 }
 
-static void print_copies(yyjson_val *models)
+void adapters_print(yyjson_val *adapters)
 {
-	struct table *table = table_new(
-		"COPY OF|>NODE|>SIZE|>HUGE|>PAGES|>ON NODE|>MISPLACED|>ABSENT|>UNKNOWN|PLACEMENT|>CHECKED|SEGMENT");
-	yyjson_val *model, *copy;
-	size_t i, n, j, m;
+	struct table *table = table_new("ADAPTER|MODEL|STATE|PATH");
+	yyjson_val *adapter;
+	size_t i, n;
 	if (!table)
 		return;
+	yyjson_arr_foreach(adapters, i, n, adapter)
+	{
+		text_cell(table, adapter, "name");
+		text_cell(table, adapter, "model");
+		text_cell(table, adapter, "state");
+		text_cell(table, adapter, "path");
+	}
+	table_print(table, stdout);
+	table_free(table);
+	yyjson_arr_foreach(adapters, i, n, adapter)
+	{
+		if (yyjson_obj_get(adapter, "error"))
+			printf("%s: %s\n", text_of(adapter, "name"), text_of(adapter, "error"));
+	}
+}
+
+/* Of models or adapters. */
+static void add_copies(struct table *table, yyjson_val *models)
+{
+	yyjson_val *model, *copy;
+	size_t i, n, j, m;
 	yyjson_arr_foreach(models, i, n, model)
 	{
 		yyjson_arr_foreach(yyjson_obj_get(model, "copies"), j, m, copy)
@@ -107,6 +127,16 @@ static void print_copies(yyjson_val *models)
 			text_cell(table, copy, "segment");
 		}
 	}
+}
+
+static void print_copies(yyjson_val *root)
+{
+	struct table *table = table_new(
+		"COPY OF|>NODE|>SIZE|>HUGE|>PAGES|>ON NODE|>MISPLACED|>ABSENT|>UNKNOWN|PLACEMENT|>CHECKED|SEGMENT");
+	if (!table)
+		return;
+	add_copies(table, yyjson_obj_get(root, "models"));
+	add_copies(table, yyjson_obj_get(root, "adapters"));
 	print_table(table);
 }
 
@@ -178,27 +208,30 @@ static void print_for_people(yyjson_val *root)
 {
 	char uptime[TABLE_UNIT_TEXT];
 	yyjson_val *models = yyjson_obj_get(root, "models"), *workers = yyjson_obj_get(root, "workers");
+	yyjson_val *adapters = yyjson_obj_get(root, "adapters");
 	printf("weightd %s, instance %s, pid %" PRIu64 ": %s, up %s\n", text_of(root, "version"),
 	       text_of(root, "instance"), number_of(root, "pid"), text_of(root, "state"),
 	       table_duration(yyjson_get_num(yyjson_obj_get(root, "uptime_s")), uptime));
 	printf("socket %s, listen %s, io %s\n", text_of(root, "socket"), text_of(root, "listen"), text_of(root, "io"));
 	if (yyjson_arr_size(models)) {
 		print_models(models);
-		print_copies(models);
+		print_copies(root);
 	}
 	if (yyjson_arr_size(workers))
 		print_workers(workers);
+	if (yyjson_arr_size(adapters)) {
+		putchar('\n');
+		adapters_print(adapters);
+	}
 	print_totals(root);
 }
 
-/* Ready, and no page known to be on a wrong node. */
-static bool all_well(yyjson_val *root)
+/* No page is known to be on a wrong node. */
+static bool all_placed(yyjson_val *models)
 {
 	yyjson_val *model, *copy;
 	size_t i, n, j, m;
-	if (strcmp(text_of(root, "state"), "ready"))
-		return false;
-	yyjson_arr_foreach(yyjson_obj_get(root, "models"), i, n, model)
+	yyjson_arr_foreach(models, i, n, model)
 	{
 		yyjson_arr_foreach(yyjson_obj_get(model, "copies"), j, m, copy)
 		{
@@ -207,6 +240,12 @@ static bool all_well(yyjson_val *root)
 		}
 	}
 	return true;
+}
+
+static bool all_well(yyjson_val *root)
+{
+	return !strcmp(text_of(root, "state"), "ready") && all_placed(yyjson_obj_get(root, "models")) &&
+	       all_placed(yyjson_obj_get(root, "adapters"));
 }
 
 int weightctl_status(struct weightctl *ctl)

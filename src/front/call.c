@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "src/front/roster.h"
+
 int call_table_init(struct call_table *table, uint32_t n_expected)
 {
 	uint64_t n = 64;
@@ -45,6 +47,7 @@ void call_free(struct call_table *table, struct front_call *call)
 	*at = call->chain;
 	table->n--;
 	api_json_fini(&call->bytes);
+	roster_release(call->adapter);
 	free(call);
 }
 

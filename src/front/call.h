@@ -21,9 +21,10 @@ enum call_phase {
 
 struct front_call {
 	uint64_t id;
-	struct exchange *exchange;   /* borrows; NULL: nobody waits for it any more, it is being cancelled */
-	uint32_t index;		     /* of the exchange's choices */
-	struct front_worker *worker; /* borrows */
+	struct exchange *exchange;     /* borrows; NULL: nobody waits for it any more, it is being cancelled */
+	uint32_t index;		       /* of the exchange's choices */
+	struct front_worker *worker;   /* borrows */
+	struct front_adapter *adapter; /* held; NULL: the model alone */
 	enum call_phase phase;
 	bool cancel_sent;
 	bool accepted;		/* the worker has said so */

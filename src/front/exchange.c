@@ -32,6 +32,7 @@ static void end(struct exchange *exchange)
 		if (exchange->calls[i])
 			worker_cancel_call(exchange->calls[i]->worker, exchange->calls[i]);
 	free_rest(exchange);
+	roster_release(exchange->adapter);
 	free(exchange->calls);
 	api_answer_fini(&exchange->answer);
 	free(exchange);
@@ -78,6 +79,11 @@ void exchange_abandon(struct exchange *exchange)
 {
 	exchange->front->metrics.clients_gone++;
 	end(exchange);
+}
+
+static void on_gone(struct answerer *answerer)
+{
+	exchange_abandon((struct exchange *)answerer);
 }
 
 /* --- a stream --------------------------------------------------------------------------------- */
@@ -158,6 +164,11 @@ static struct front_call *make_call(struct exchange *exchange, const struct api_
 	if (call->bytes.failed) {
 		call_free(&exchange->front->calls, call);
 		return NULL;
+	}
+	if (exchange->adapter) {
+		call->adapter = roster_hold(exchange->adapter);
+		call->begin.adapter = exchange->adapter->is.id;
+		exchange->adapter->n_total++;
 	}
 	exchange->calls[exchange->n_made++] = call;
 	return call;
@@ -295,7 +306,7 @@ static struct fleet_model *find_model(struct front *front, const struct api_text
 	if (configured && configured->standing >= STANDING_FAILING)
 		api_error_set(error, 503, configured->standing == STANDING_FAILED ? "model_failed" : "model_failing",
 			      "model", "model '%.127s' is not served: %.200s", configured->name, configured->why);
-	else if (configured || !front->has_state)
+	else if (configured || !front->has_state || front->state.adapters_come)
 		api_error_set(error, 503, "model_loading", NULL, "models are still being loaded; try again");
 	else if (name->bytes)
 		api_error_set(error, 404, "model_not_found", "model", "there is no model '%.127s' here", name->bytes);
@@ -311,6 +322,44 @@ static uint32_t calls_at_once(const struct front *front, const struct api_reques
 	if (most > EMBEDDED_AT_ONCE)
 		most = EMBEDDED_AT_ONCE;
 	return request->endpoint == API_EMBEDDING && n > most ? most : n;
+}
+
+/* The adapter of that name; NULL and, where it is a field of its own, an error. */
+static struct front_adapter *find_adapter(struct front *front, const struct api_text *name, struct api_error *error)
+{
+	struct front_adapter *adapter = roster_find(&front->roster, name->bytes, name->n_bytes);
+	if (!adapter && front->state.adapters_come)
+		api_error_set(error, 503, "adapter_loading", "adapter", "adapters are still being loaded; try again");
+	else if (!adapter)
+		api_error_set(error, 404, "adapter_not_found", "adapter", "there is no adapter '%.127s' here",
+			      name->bytes);
+	return adapter;
+}
+
+/* What a request is for: a model by its name, or an adapter, by its name in place of the model's or in a field of its
+ * own, and its model. -1: not both of them are there, or not for each other. */
+static int find_target(struct front *front, const struct api_request *request, struct fleet_model **model,
+		       struct front_adapter **adapter, struct api_error *error)
+{
+	const struct api_text *name = &request->model;
+	struct front_adapter *as_model = name->bytes ? roster_find(&front->roster, name->bytes, name->n_bytes) : NULL;
+	*adapter = request->adapter.bytes ? find_adapter(front, &request->adapter, error) : as_model;
+	if (request->adapter.bytes && !*adapter)
+		return -1;
+	if (as_model && *adapter != as_model)
+		return api_error_set(error, 400, "invalid_value", "adapter",
+				     "'model' names the adapter '%s', 'adapter' another one", as_model->is.name);
+	struct api_text base = *name;
+	if (*adapter && (as_model || !name->bytes))
+		base = (struct api_text){(*adapter)->is.model, strlen((*adapter)->is.model)};
+	*model = find_model(front, &base, error);
+	if (!*model)
+		return -1;
+	if (*adapter && strcmp((*adapter)->is.model, (*model)->name))
+		return api_error_set(error, 400, "invalid_value", "adapter",
+				     "adapter '%s' is for model '%s', not for '%s'", (*adapter)->is.name,
+				     (*adapter)->is.model, (*model)->name);
+	return 0;
 }
 
 /* May the request's calls of this model be made now? `ready`: a worker that could take them, or NULL. */
@@ -333,15 +382,16 @@ static int admit(struct front *front, const struct fleet_model *model, const str
 			     max);
 }
 
-static struct exchange *exchange_new(struct front *front, const struct api_request *request,
-				     const struct fleet_model *model)
+/* `name`: of what answers. */
+static struct exchange *exchange_new(struct front *front, const struct api_request *request, const char *name)
 {
 	struct exchange *exchange = calloc(1, sizeof *exchange);
 	if (!exchange)
 		return NULL;
+	exchange->answerer.gone = on_gone;
 	exchange->front = front;
 	exchange->calls = calloc(api_request_n_calls(request), sizeof(struct front_call *));
-	if (!exchange->calls || api_answer_init(&exchange->answer, request, model->name, (uint64_t)time(NULL))) {
+	if (!exchange->calls || api_answer_init(&exchange->answer, request, name, (uint64_t)time(NULL))) {
 		free(exchange->calls);
 		api_answer_fini(&exchange->answer);
 		free(exchange);
@@ -356,6 +406,7 @@ static void discard(struct exchange *exchange)
 	for (uint32_t i = 0; i < exchange->n_made; i++)
 		call_free(&exchange->front->calls, exchange->calls[i]);
 	free_rest(exchange);
+	roster_release(exchange->adapter);
 	free(exchange->calls);
 	api_answer_fini(&exchange->answer);
 	free(exchange);
@@ -381,13 +432,17 @@ static bool make_calls(struct exchange *exchange, struct api_request *request)
 int exchange_start(struct front *front, struct connection *connection, enum front_route route,
 		   struct api_request *request, uint64_t started_ns, struct api_error *error)
 {
-	struct fleet_model *model = find_model(front, &request->model, error);
-	struct front_worker *ready = model ? fleet_choose(&front->fleet, model, 0) : NULL;
-	if (!model || admit(front, model, ready, request, error))
+	struct front_adapter *adapter = NULL;
+	struct fleet_model *model = NULL;
+	if (find_target(front, request, &model, &adapter, error))
 		return -1;
-	struct exchange *exchange = exchange_new(front, request, model);
+	struct front_worker *ready = fleet_choose(&front->fleet, model, 0);
+	if (admit(front, model, ready, request, error))
+		return -1;
+	struct exchange *exchange = exchange_new(front, request, adapter ? adapter->is.name : model->name);
 	if (!exchange)
 		return api_error_set(error, 500, NULL, NULL, "out of memory");
+	exchange->adapter = roster_hold(adapter);
 	exchange->connection = connection;
 	exchange->model = model;
 	exchange->route = route;
@@ -397,7 +452,7 @@ int exchange_start(struct front *front, struct connection *connection, enum fron
 		discard(exchange);
 		return api_error_set(error, 500, NULL, NULL, "out of memory");
 	}
-	connection_set_answerer(connection, exchange);
+	connection_set_answerer(connection, &exchange->answerer);
 	for (uint32_t i = 0; i < exchange->n_made; i++) {
 		struct front_call *call = exchange->calls[i];
 		/* Whether a worker is ready is its own word in shared memory: it may take it back at any moment. */

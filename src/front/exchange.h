@@ -7,6 +7,7 @@
 
 #include "src/api/answer.h"
 #include "src/api/error.h"
+#include "src/front/answerer.h"
 #include "src/front/call.h"
 #include "src/record.h"
 #include "src/front/metrics.h"
@@ -16,9 +17,11 @@ struct front;
 struct fleet_model;
 
 struct exchange {
+	struct answerer answerer;      /* the connection's; first, so that a pointer to it is one to the exchange */
 	struct front *front;	       /* borrows */
 	struct connection *connection; /* borrows; its answerer is this exchange */
 	struct fleet_model *model;     /* borrows from the fleet */
+	struct front_adapter *adapter; /* held, as by each of its calls; NULL: the model alone */
 	enum front_route route;
 	struct api_answer answer;
 	struct front_call **calls; /* [answer.n_choices] NULL before they are made and once ended; owned list */

@@ -78,7 +78,8 @@ uint64_t fleet_beginning(const struct fleet *fleet, const struct front_call *cal
 {
 	if (!fleet->by_beginning || !call_generates(call) || call->begin.prompt_bytes < FLEET_BEGINNING_BYTES)
 		return 0;
-	uint64_t hash = XXH3_64bits(call->bytes.bytes, FLEET_BEGINNING_BYTES); /* the prompt comes first there */
+	/* The prompt comes first there; what one adapter keeps is of no use to another. */
+	uint64_t hash = XXH3_64bits_withSeed(call->bytes.bytes, FLEET_BEGINNING_BYTES, call->begin.adapter);
 	return hash ? hash : 1;
 }
 

@@ -9,16 +9,24 @@
 #include "src/front/metrics_text.h"
 
 /* Every status the front sends, so that a label can't grow without bound; 0 stands for any other. */
-static const int codes[METRICS_CODES] = {200, 204, 400, 401, 403, 404, 405, 408, 413, 414,
-					 417, 429, 431, 500, 501, 502, 503, 505, 0};
+static const int codes[METRICS_CODES] = {200, 204, 400, 401, 403, 404, 405, 408, 409, 413,
+					 414, 417, 429, 431, 500, 501, 502, 503, 505, 0};
 
 static const char *const path_of[N_ROUTES] = {
-	[ROUTE_CHAT] = "/v1/chat/completions", [ROUTE_COMPLETIONS] = "/v1/completions",
-	[ROUTE_EMBEDDINGS] = "/v1/embeddings", [ROUTE_RESPONSES] = "/v1/responses",
-	[ROUTE_TOKENIZE] = "/tokenize",	       [ROUTE_DETOKENIZE] = "/detokenize",
-	[ROUTE_TEMPLATE] = "/apply-template",  [ROUTE_MODELS] = "/v1/models",
-	[ROUTE_MODEL] = "/v1/models/{model}",  [ROUTE_HEALTH] = "/health",
-	[ROUTE_METRICS] = "/metrics",	       [ROUTE_OTHER] = "other",
+	[ROUTE_CHAT] = "/v1/chat/completions",
+	[ROUTE_COMPLETIONS] = "/v1/completions",
+	[ROUTE_EMBEDDINGS] = "/v1/embeddings",
+	[ROUTE_RESPONSES] = "/v1/responses",
+	[ROUTE_TOKENIZE] = "/tokenize",
+	[ROUTE_DETOKENIZE] = "/detokenize",
+	[ROUTE_TEMPLATE] = "/apply-template",
+	[ROUTE_MODELS] = "/v1/models",
+	[ROUTE_MODEL] = "/v1/models/{model}",
+	[ROUTE_HEALTH] = "/health",
+	[ROUTE_METRICS] = "/metrics",
+	[ROUTE_OTHER] = "other",
+	[ROUTE_LOAD_ADAPTER] = "/v1/load_lora_adapter",
+	[ROUTE_UNLOAD_ADAPTER] = "/v1/unload_lora_adapter",
 };
 
 void metrics_request(struct front *front, enum front_route route, int status)
@@ -134,6 +142,32 @@ static void write_weights(const struct message_state *state, struct api_json *ou
 				(unsigned long long)state->weight_bytes[i]);
 }
 
+/* One series for each adapter that can be named, so that labels are as many as max_adapters allows. A name keeps its
+ * count when its bytes are replaced, and loses it when it is unloaded. */
+static void write_adapters(const struct front *front, struct api_json *out)
+{
+	const struct fleet *fleet = &front->fleet;
+	metrics_text_family(out, "weightd_adapters", "gauge", "Adapters that calls can name.");
+	for (uint32_t i = 0; i < fleet->n_models; i++) {
+		unsigned n = 0;
+		for (const struct front_adapter *a = front->roster.first; a; a = a->next)
+			n += !a->retired && !strcmp(a->is.model, fleet->model[i].name);
+		api_json_text(out, "weightd_adapters{model=\"");
+		metrics_text_label(out, fleet->model[i].name);
+		api_json_format(out, "\"} %u\n", n);
+	}
+	metrics_text_family(out, "weightd_adapter_calls_total", "counter", "Calls made with the adapter.");
+	for (const struct front_adapter *a = front->roster.first; a; a = a->next) {
+		if (a->retired)
+			continue;
+		api_json_text(out, "weightd_adapter_calls_total{model=\"");
+		metrics_text_label(out, a->is.model);
+		api_json_text(out, "\",adapter=\"");
+		metrics_text_label(out, a->is.name);
+		api_json_format(out, "\"} %llu\n", (unsigned long long)a->n_total);
+	}
+}
+
 void metrics_write(struct front *front, struct api_json *out)
 {
 	const struct front_metrics *metrics = &front->metrics;
@@ -156,6 +190,7 @@ void metrics_write(struct front *front, struct api_json *out)
 	metrics_model_write(&front->fleet, out);
 	for (size_t i = 0; i < sizeof worker_metrics / sizeof *worker_metrics; i++)
 		write_worker_metric(&front->fleet, &worker_metrics[i], out);
+	write_adapters(front, out);
 	write_weights(&front->state, out);
 	metrics_text_single(out, "weightd_worker_restarts_total", "counter",
 			    "Workers replaced since the daemon started.", front->state.worker_restarts);

@@ -8,11 +8,12 @@
 #include "src/front/exchange.h"
 #include "src/front/reply.h"
 #include "src/front/status.h"
+#include "src/front/wish.h"
 
 struct path {
 	const char *path;
 	enum front_route route;
-	enum api_endpoint endpoint; /* POST, answered by workers; 0: GET, answered here by ... */
+	enum api_endpoint endpoint; /* POST, answered by workers or the parent; 0: GET, answered here by ... */
 	void (*get)(struct front *front, struct connection *connection, enum front_route route);
 };
 
@@ -24,6 +25,8 @@ static const struct path paths[] = {
 	{"/tokenize", ROUTE_TOKENIZE, API_TOKENIZE, NULL},
 	{"/detokenize", ROUTE_DETOKENIZE, API_DETOKENIZE, NULL},
 	{"/apply-template", ROUTE_TEMPLATE, API_TEMPLATE, NULL},
+	{"/v1/load_lora_adapter", ROUTE_LOAD_ADAPTER, API_LOAD_ADAPTER, NULL},
+	{"/v1/unload_lora_adapter", ROUTE_UNLOAD_ADAPTER, API_UNLOAD_ADAPTER, NULL},
 	{"/v1/models", ROUTE_MODELS, 0, status_models},
 	{"/health", ROUTE_HEALTH, 0, status_health},
 	{"/metrics", ROUTE_METRICS, 0, status_metrics},
@@ -39,7 +42,9 @@ static void post(struct front *front, struct connection *connection, const struc
 	uint64_t started_ns = clock_now_ns();
 	/* The request is a view into the body, and needed no longer than it takes to make the calls. */
 	int rc = api_request_read(&request, path->endpoint, http->body, http->body_bytes, &error);
-	if (!rc)
+	if (!rc && path->endpoint & (API_LOAD_ADAPTER | API_UNLOAD_ADAPTER))
+		rc = wish_start(front, connection, path->route, &request, &error);
+	else if (!rc)
 		rc = exchange_start(front, connection, path->route, &request, started_ns, &error);
 	api_request_fini(&request);
 	if (rc)
@@ -84,7 +89,7 @@ void route_request(struct connection *connection, const struct http_request *htt
 	}
 	if (strncmp(http->path, model_prefix, sizeof model_prefix - 1) == 0) {
 		if (is_get(http))
-			status_model(front, connection, http->path + sizeof model_prefix - 1);
+			status_model_path(front, connection, http->path + sizeof model_prefix - 1);
 		else
 			reply_wrong_method(front, connection, ROUTE_MODEL, "GET, HEAD");
 		return;

@@ -7,12 +7,34 @@
 #include "src/front/metrics_text.h"
 #include "src/front/reply.h"
 
-static void write_model(const struct fleet_model *model, struct api_json *out)
+/* One entry of the list of models. `root` and `parent` are what vLLM has: a model is its own root; an adapter's is the
+ * place it came from, and its parent the model it is for. */
+static void write_entry(const char *id, uint64_t created, const char *root, const char *parent, uint32_t context_tokens,
+			struct api_json *out)
 {
 	api_json_text(out, "{\"id\":");
-	api_json_string(out, model->name, strlen(model->name));
-	api_json_format(out, ",\"object\":\"model\",\"created\":%llu,\"owned_by\":\"weightd\",\"context_tokens\":%u}",
-			(unsigned long long)model->created, model->context_tokens);
+	api_json_string(out, id, strlen(id));
+	api_json_format(out, ",\"object\":\"model\",\"created\":%llu,\"owned_by\":\"weightd\",\"root\":",
+			(unsigned long long)created);
+	api_json_string(out, root, strlen(root));
+	api_json_text(out, ",\"parent\":");
+	if (parent)
+		api_json_string(out, parent, strlen(parent));
+	else
+		api_json_text(out, "null");
+	api_json_format(out, ",\"context_tokens\":%u}", context_tokens);
+}
+
+static void write_model(const struct fleet_model *model, struct api_json *out)
+{
+	write_entry(model->name, model->created, model->name, NULL, model->context_tokens, out);
+}
+
+static void write_adapter(struct front *front, const struct front_adapter *adapter, struct api_json *out)
+{
+	const struct message_adapter_up *is = &adapter->is;
+	const struct fleet_model *model = fleet_find_model(&front->fleet, is->model, strlen(is->model));
+	write_entry(is->name, is->created, is->path, is->model, model ? model->context_tokens : 0, out);
 }
 
 static struct api_json *fresh(struct front *front)
@@ -29,6 +51,13 @@ void status_models(struct front *front, struct connection *connection, enum fron
 		if (i)
 			api_json_text(out, ",");
 		write_model(&front->fleet.model[i], out);
+	}
+	/* None is served before its model is. */
+	for (const struct front_adapter *a = front->roster.first; a; a = a->next) {
+		if (a->retired)
+			continue;
+		api_json_text(out, ",");
+		write_adapter(front, a, out);
 	}
 	api_json_text(out, "]}");
 	reply(front, connection, route, 200, NULL, out);
@@ -54,21 +83,35 @@ static size_t decode(const char *name, char *out, size_t size)
 	return n;
 }
 
-void status_model(struct front *front, struct connection *connection, const char *name)
+/* `name` [n] */
+static void answer_model(struct front *front, struct connection *connection, enum front_route route, const char *name,
+			 size_t n)
 {
-	char decoded[128];
-	size_t n = decode(name, decoded, sizeof decoded);
-	const struct fleet_model *model = fleet_find_model(&front->fleet, decoded, n);
-	if (!model) {
+	const struct fleet_model *model = fleet_find_model(&front->fleet, name, n);
+	const struct front_adapter *adapter = roster_find(&front->roster, name, n);
+	if (!model && !adapter) {
 		struct api_error error;
-		api_error_set(&error, 404, "model_not_found", "model", "there is no model '%.*s' here", (int)n,
-			      decoded);
-		reply_error(front, connection, ROUTE_MODEL, &error);
+		api_error_set(&error, 404, "model_not_found", "model", "there is no model '%.*s' here", (int)n, name);
+		reply_error(front, connection, route, &error);
 		return;
 	}
 	struct api_json *out = fresh(front);
-	write_model(model, out);
-	reply(front, connection, ROUTE_MODEL, 200, NULL, out);
+	if (model)
+		write_model(model, out);
+	else
+		write_adapter(front, adapter, out);
+	reply(front, connection, route, 200, NULL, out);
+}
+
+void status_model(struct front *front, struct connection *connection, enum front_route route, const char *name)
+{
+	answer_model(front, connection, route, name, strlen(name));
+}
+
+void status_model_path(struct front *front, struct connection *connection, const char *name)
+{
+	char decoded[128];
+	answer_model(front, connection, ROUTE_MODEL, decoded, decode(name, decoded, sizeof decoded));
 }
 
 /* From good to bad. */
@@ -102,6 +145,10 @@ void status_health(struct front *front, struct connection *connection, enum fron
 		health[i] = model_health(front, &state->model[i], now);
 		worst = health[i] > worst ? health[i] : worst;
 	}
+	if (state->adapters_come && worst < HEALTH_LOADING)
+		worst = HEALTH_LOADING;
+	if (state->adapters_failed)
+		worst = HEALTH_FAILED;
 	api_json_format(out, "{\"status\":\"%s\",\"models\":[", health_name[worst]);
 	for (uint32_t i = 0; i < state->n_models; i++) {
 		const struct message_model *model = &state->model[i];

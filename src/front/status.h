@@ -8,8 +8,10 @@ struct connection;
 struct front;
 
 void status_models(struct front *front, struct connection *connection, enum front_route route);
+/* One model or adapter. */
+void status_model(struct front *front, struct connection *connection, enum front_route route, const char *name);
 /* `name` as it stands in the path, percent-encoded. */
-void status_model(struct front *front, struct connection *connection, const char *name);
+void status_model_path(struct front *front, struct connection *connection, const char *name);
 /* 200 only when every configured model is served by an engine that makes progress. */
 void status_health(struct front *front, struct connection *connection, enum front_route route);
 void status_metrics(struct front *front, struct connection *connection, enum front_route route);

@@ -128,9 +128,10 @@ class Http:
 
 
 class Daemon:
-    """`settings` go under [weightd], `models` maps names to files, or to all keys of a section. Stopping asserts a good end and that nothing is left."""
+    """`settings` go under [weightd], `models` and `adapters` map names to files, or to all keys of a section. Stopping
+    asserts a good end and that nothing is left."""
 
-    def __init__(self, models, settings=None, wrapper=(), environment=None, build=BUILD, pass_fds=()):
+    def __init__(self, models, settings=None, adapters=None, wrapper=(), environment=None, build=BUILD, pass_fds=()):
         self.directory = Path(tempfile.mkdtemp(prefix="weightd-e2e-"))
         self.instance = "test" + re.sub(r"[^A-Za-z0-9]", "", self.directory.name)[-12:]
         self.socket = self.directory / "weightd.sock"
@@ -146,9 +147,10 @@ class Daemon:
             **(settings or {}),
         }
         text = "[weightd]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
-        for name, model in models.items():
-            keys = model if isinstance(model, dict) else {"path": model}
-            text += f"\n[model {name}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
+        for kind, sections in ("model", models), ("adapter", adapters or {}):
+            for name, section in sections.items():
+                keys = section if isinstance(section, dict) else {"path": section}
+                text += f"\n[{kind} {name}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
         self.config.write_text(text)
         self.http = Http(self.socket)
         self.build = build

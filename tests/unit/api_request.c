@@ -25,6 +25,10 @@ static const char *base_of(enum api_endpoint endpoint)
 	case API_EMBEDDING:
 	case API_RESPONSE:
 		return "{\"input\":\"hi\"";
+	case API_LOAD_ADAPTER:
+		return "{\"lora_name\":\"a\",\"lora_path\":\"a.gguf\"";
+	case API_UNLOAD_ADAPTER:
+		return "{\"lora_name\":\"a\"";
 	}
 	return NULL;
 }
@@ -47,6 +51,14 @@ static const struct verdict {
 } verdicts[] = {
 	/*                                          -1 0 1 i31 2^31 2^63 1e308 .5 str [] {} true false null */
 	{API_COMPLETION, "model", "--------+----+"},
+	{API_COMPLETION, "adapter", "--------+----+"},
+	{API_LOAD_ADAPTER, "base_model_name", "--------+----+"},
+	{API_LOAD_ADAPTER, "load_inplace", "-----------+++"},
+	{API_LOAD_ADAPTER, "is_3d_lora_weight", "------------++"},
+	{API_LOAD_ADAPTER, "prompt", "--------------"},
+	{API_UNLOAD_ADAPTER, "lora_int_id", "++++++++++++++"},
+	{API_UNLOAD_ADAPTER, "lora_path", "--------------"},
+	{API_COMPLETION, "lora_name", "--------------"},
 	{API_COMPLETION, "stream", "-----------+++"},
 	{API_COMPLETION, "stream_options", "-------------+"}, /* {} needs a stream */
 	{API_COMPLETION, "max_tokens", "-+++---------+"},
@@ -133,10 +145,42 @@ START_TEST(every_field_takes_what_it_should_and_nothing_else)
 }
 END_TEST
 
+/* What names an adapter and where it is; its name's letters and the path are the parent's to judge. */
+START_TEST(adapters_are_named)
+{
+	struct api_request request;
+	struct api_error error;
+	ck_assert_int_eq(read_text(API_LOAD_ADAPTER, "{\"lora_name\":\"a\",\"lora_path\":\"b/c\"}", &request, &error),
+			 0);
+	ck_assert_uint_eq(request.lora_name.n_bytes, 1);
+	ck_assert_uint_eq(request.lora_path.n_bytes, 3);
+	ck_assert(!request.base_model.bytes && !request.load_inplace);
+	api_request_fini(&request);
+	static const struct {
+		enum api_endpoint endpoint;
+		const char *body, *param;
+	} bad[] = {
+		{API_LOAD_ADAPTER, "{\"lora_path\":\"a\"}", "lora_name"},
+		{API_LOAD_ADAPTER, "{\"lora_name\":\"a\"}", "lora_path"},
+		{API_LOAD_ADAPTER, "{\"lora_name\":\"a\",\"lora_path\":null}", "lora_path"},
+		{API_LOAD_ADAPTER, "{\"lora_name\":\"\",\"lora_path\":\"a\"}", "lora_name"},
+		{API_LOAD_ADAPTER, "{\"lora_name\":7,\"lora_path\":\"a\"}", "lora_name"},
+		{API_UNLOAD_ADAPTER, "{}", "lora_name"},
+		{API_UNLOAD_ADAPTER, "{\"lora_name\":[\"a\"]}", "lora_name"},
+	};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		ck_assert_int_eq(read_text(bad[i].endpoint, bad[i].body, &request, &error), -1);
+		ck_assert_int_eq(error.status, 400);
+		ck_assert_str_eq(error.param, bad[i].param);
+		api_request_fini(&request);
+	}
+}
+END_TEST
+
 /* A field in the table that no row above or below tries is a hole in these tests. */
 START_TEST(no_supported_field_is_untested)
 {
-	static const char *const elsewhere[] = {"messages", "prompt", "content", "tokens", "input"};
+	static const char *const elsewhere[] = {"messages", "prompt", "content", "tokens", "input", "lora_name", "lora_path"};
 	size_t n;
 	const struct api_field *field = api_fields(&n);
 	for (size_t i = 0; i < n; i++) {
@@ -543,6 +587,7 @@ int main(void)
 	tcase_set_timeout(tests, 30);
 	tcase_add_loop_test(tests, every_field_takes_what_it_should_and_nothing_else, 0,
 			    sizeof verdicts / sizeof *verdicts);
+	tcase_add_test(tests, adapters_are_named);
 	tcase_add_test(tests, no_supported_field_is_untested);
 	tcase_add_loop_test(tests, bodies_are_accepted_or_refused_with_the_field_named, 0,
 			    sizeof bodies / sizeof *bodies);

@@ -230,6 +230,36 @@ START_TEST(models_are_checked)
 }
 END_TEST
 
+START_TEST(adapters_are_checked)
+{
+	struct config config;
+	struct err err = {""};
+	ck_assert_msg(load("[weightd]\nmodel_dir = /m\n[adapter a]\npath = a.gguf\n[model m]\npath = /m\n", &config,
+			   &err) == 0,
+		      "%s", err.text);
+	ck_assert_uint_eq(config.n_adapters, 1);
+	ck_assert_str_eq(config.adapters[0].path, "/m/a.gguf");
+	ck_assert_str_eq(config.adapters[0].model, "m"); /* the only one */
+	ck_assert_int_eq(config_finish(&config, &err), 0);
+	ck_assert_msg(load("[weightd]\nadapter_dir = /d\n[model m]\npath = /m\n[model n]\npath = /n\n"
+			   "[adapter a]\npath = a\nmodel = n\n",
+			   &config, &err) == 0,
+		      "%s", err.text);
+	ck_assert_str_eq(config.adapters[0].path, "/d/a");
+	ck_assert_str_eq(config.adapters[0].model, "n");
+	refused("[model m]\npath = /m\n[adapter a]\nmodel = m\n", "[adapter a]: needs path = FILE");
+	refused("[model m]\npath = /m\n[adapter m]\npath = /a\n", "[adapter m]: a model has this name");
+	refused("[model m]\npath = /m\n[adapter a]\npath = /a\nmodel = n\n", "there is no model 'n'");
+	refused("[model m]\npath = /m\n[model n]\npath = /n\n[adapter a]\npath = /a\n", "needs model = NAME");
+	refused("[adapter a]\nfile = /x\n", "known: path, model");
+	refused("[adapter a b]\npath = /a\n", "the adapter's name 'a b' has a character other than letters");
+	refused("[adapter a]\npath = /a\n[adapter  a]\npath = /b\n", "adapter a comes twice");
+	refused("[weightd]\nmax_adapters = 1\n[model m]\npath = /m\n[adapter a]\npath = /a\n[adapter b]\npath = /b\n",
+		"max_adapters: 2 adapters have sections, allowed are 1");
+	refused("[weightd]\nadapter_dir = adapters\n", "not an absolute path");
+}
+END_TEST
+
 /* inih alone would take all of these, each in its own way. */
 START_TEST(lenient_ini_is_refused)
 {
@@ -418,6 +448,9 @@ START_TEST(the_installed_sample_is_the_key_list)
 	ck_assert_uint_eq(config.models[0].reasoning, REASONING_AUTO);
 	config.n_models = 0;
 	memset(config.models, 0, sizeof config.models);
+	ck_assert_uint_eq(config.n_adapters, 1);
+	config.n_adapters = 0;
+	memset(config.adapters, 0, sizeof config.adapters);
 	ck_assert_int_eq(memcmp(&config, &defaults, sizeof config), 0);
 	free(sample);
 	free(text);
@@ -456,6 +489,7 @@ int main(void)
 	tcase_add_test(tests, only_loopback_is_listened_on);
 	tcase_add_test(tests, unknown_names_suggest_the_nearest);
 	tcase_add_test(tests, models_are_checked);
+	tcase_add_test(tests, adapters_are_checked);
 	tcase_add_test(tests, lenient_ini_is_refused);
 	tcase_add_test(tests, long_lines_and_control_characters_are_refused);
 	tcase_add_test(tests, random_bytes_and_flipped_samples_do_no_harm);
