@@ -10,7 +10,6 @@
 #include "src/load.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

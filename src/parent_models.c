@@ -3,11 +3,7 @@
 #include "src/parent_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
