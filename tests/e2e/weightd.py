@@ -1,6 +1,7 @@
 """The real programs, driven from outside: a daemon with a generated configuration, and HTTP over its Unix socket."""
 
 import contextlib
+import ctypes
 import glob
 import http.client
 import json
@@ -32,6 +33,14 @@ def model_dir():
 
 def cpu_flags():
     return set(re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)[1].split())
+
+
+LIBC = ctypes.CDLL(None)
+
+
+def end_with_us():
+    """In a child before it executes a program: tests that are killed leave no daemon behind (prctl, PR_SET_PDEATHSIG)."""
+    LIBC.prctl(1, signal.SIGTERM)
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -163,6 +172,7 @@ class Daemon:
             env={**os.environ, **(environment or {})},
             start_new_session=True,
             pass_fds=pass_fds,
+            preexec_fn=end_with_us,
         )
 
     def log(self):
