@@ -40,18 +40,26 @@ def make(tmp_path, options):
     return path
 
 
-def rows_through_prefill(http, ids):
+def rows_through_prefill(http, ids, **more):
     """Our distributions after each token but the last, all computed as prompt."""
     answer = http.post(
         "/v1/completions",
-        {"prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 20, "temperature": 0, "return_token_ids": True},
+        {
+            "prompt": ids,
+            "max_tokens": 0,
+            "echo": True,
+            "logprobs": 20,
+            "temperature": 0,
+            "return_token_ids": True,
+            **more,
+        },
     ).ok()
     logprobs = answer["choices"][0]["logprobs"]
     assert logprobs["token_ids"] == ids
     return list(zip(logprobs["top_ids"][1:], logprobs["top_values"][1:], strict=True))
 
 
-def rows_through_decode(http, ids):
+def rows_through_decode(http, ids, **more):
     """Those after the prompt's last token and each later one, which are fed one by one."""
     answer = http.post(
         "/v1/completions",
@@ -63,6 +71,7 @@ def rows_through_decode(http, ids):
             "forced_token_ids": ids[N_PROMPT:],
             "ignore_eos": True,
             "return_token_ids": True,
+            **more,
         },
     ).ok()
     choice = answer["choices"][0]
