@@ -20,7 +20,7 @@ struct segment_source {
 	char path[1024];     /* of the first; absolute, terminated */
 	uint64_t size_bytes; /* of all */
 	uint32_t n_files;
-	uint32_t quantize; /* what the matrices were made to be (enum model_quantize, src/model_quantize.h) */
+	uint32_t quantize; /* what the matrices were made to be (enum model_quantize, src/load/model_quantize.h) */
 	/* One for each: a hash of its name and of what stat(2) said of it when it was opened (src/source.c). The rest
 	 * is 0. */
 	uint64_t files[SEGMENT_FILES_MAX];

@@ -13,7 +13,7 @@
 #include "src/call.h"
 #include "src/engine/pooling.h"
 #include "src/kernel/kernel.h"
-#include "src/model_quantize.h"
+#include "src/load/model_quantize.h"
 
 static const struct config_word io_words[] = {{"auto", IO_AUTO}, {"uring", IO_URING}, {"epoll", IO_EPOLL}, {NULL, 0}};
 static const struct config_word log_words[] = {{"error", 0}, {"warning", 1}, {"info", 2}, {"debug", 3}, {NULL, 0}};

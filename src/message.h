@@ -86,7 +86,7 @@ struct message_load {
 	uint32_t huge;	   /* enum segment_huge */
 	uint32_t io;	   /* enum io_backend */
 	uint32_t group;	   /* gid of the segments, (uint32_t)-1: unchanged */
-	uint32_t quantize; /* enum model_quantize (src/model_quantize.h) */
+	uint32_t quantize; /* enum model_quantize (src/load/model_quantize.h) */
 	uint32_t n_files;  /* 1 to SEGMENT_FILES_MAX, which follow */
 	uint32_t n_nodes;
 	uint16_t node[64]; /* a copy on each, the first is filled from the files */
@@ -228,7 +228,7 @@ struct figures_node {
 	uint64_t checked_ns; /* CLOCK_MONOTONIC, of the copy whose check is the oldest */
 };
 
-/* For /metrics: what the parent sees and the front can't. Private memory is RssAnon and VmPTE (src/memory.h). */
+/* For /metrics: what the parent sees and the front can't. Private memory is RssAnon and VmPTE (src/parent/memory.h). */
 struct message_figures {
 	uint64_t parent_private_bytes, parent_private_peak_bytes;
 	uint64_t front_private_bytes, front_private_peak_bytes;

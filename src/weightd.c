@@ -7,7 +7,7 @@
 
 #include "src/config.h"
 #include "src/log.h"
-#include "src/parent.h"
+#include "src/parent/parent.h"
 #include "src/roles.h"
 
 static const char usage[] =

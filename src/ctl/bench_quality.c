@@ -1,5 +1,5 @@
 /* weightctl bench --quality: a text becomes tokens by the daemon's own tokenizer, and a worker judges its numerics by
- * them (src/worker_quality.h). */
+ * them (src/worker/worker_quality.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

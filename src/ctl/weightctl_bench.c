@@ -1,6 +1,6 @@
 /* weightctl bench: how fast a model runs on this machine, and how much of the machine that is. An ordinary daemon is
- * started for it and a worker of it measures itself (src/worker_bench.h); rounds alternate prompt and answer, and what
- * is printed is the median of the rounds with their range. */
+ * started for it and a worker of it measures itself (src/worker/worker_bench.h); rounds alternate prompt and answer,
+ * and what is printed is the median of the rounds with their range. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

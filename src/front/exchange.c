@@ -8,7 +8,7 @@
 
 #include "src/api/stream.h"
 #include "src/clock.h"
-#include "src/front.h"
+#include "src/front/front.h"
 #include "src/front/reply.h"
 
 /* Texts of a request that are embedded at a time: enough to fill passes, and not the queue. */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "src/front.h"
+#include "src/front/front.h"
 #include "src/log.h"
 
 enum {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "src/clock.h"
-#include "src/front.h"
+#include "src/front/front.h"
 #include "src/front/metrics_aliases.h"
 #include "src/front/metrics_figures.h"
 #include "src/front/metrics_text.h"

@@ -1,4 +1,4 @@
-/* What the parent measures (src/parent_figures.c), in /metrics. */
+/* What the parent measures (src/parent/parent_figures.c), in /metrics. */
 #ifndef WEIGHTD_SRC_FRONT_METRICS_FIGURES_H
 #define WEIGHTD_SRC_FRONT_METRICS_FIGURES_H
 

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "src/front.h"
+#include "src/front/front.h"
 
 static const char json_type[] = "application/json";
 

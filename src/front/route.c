@@ -4,7 +4,7 @@
 
 #include "src/api/request.h"
 #include "src/clock.h"
-#include "src/front.h"
+#include "src/front/front.h"
 #include "src/front/exchange.h"
 #include "src/front/reply.h"
 #include "src/front/status.h"

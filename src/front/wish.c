@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/front.h"
+#include "src/front/front.h"
 #include "src/front/answerer.h"
 #include "src/front/reply.h"
 #include "src/front/status.h"

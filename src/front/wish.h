@@ -1,6 +1,6 @@
 /* Clients' wishes to load and to unload adapters: handed to the parent, which answers every one
- * (src/parent_adapters.c). Until then the connection waits. A client that goes away takes its wait with it, not the
- * load. */
+ * (src/parent/parent_adapters.c). Until then the connection waits. A client that goes away takes its wait with it, not
+ * the load. */
 #ifndef WEIGHTD_SRC_FRONT_WISH_H
 #define WEIGHTD_SRC_FRONT_WISH_H
 

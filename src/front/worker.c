@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "src/clock.h"
-#include "src/front.h"
+#include "src/front/front.h"
 #include "src/front/exchange.h"
 #include "src/log.h"
 

@@ -17,7 +17,7 @@
 #include "numa/bind.h"
 #include "src/clock.h"
 #include "src/engine/scheduler.h"
-#include "src/model_gguf.h"
+#include "src/load/model_gguf.h"
 
 struct bench {
 	struct model model;

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "src/clock.h"
-#include "src/model_gguf.h"
+#include "src/load/model_gguf.h"
 
 enum { N_BYTES = 1 << 20 };
 

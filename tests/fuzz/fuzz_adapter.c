@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/adapter_gguf.h"
-#include "src/adapter_peft.h"
+#include "src/load/adapter_gguf.h"
+#include "src/load/adapter_peft.h"
 #include "tests/fuzz/fuzz.h"
 
 static const struct image_config base = {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/model_hf.h"
+#include "src/load/model_hf.h"
 #include "tests/fuzz/fuzz.h"
 
 static void require(int condition)

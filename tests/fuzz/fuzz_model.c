@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/model_gguf.h"
+#include "src/load/model_gguf.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { TABLE_MAX_BYTES = 64 << 20 };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/model_tokenizer.h"
+#include "src/load/model_tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { TABLE_MAX_BYTES = 64 << 20 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/model_tokenizer.h"
+#include "src/load/model_tokenizer.h"
 #include "tests/unit/tokenizer_vocab.h"
 
 static char *read_file(const char *path, size_t *n_bytes)

@@ -1,5 +1,5 @@
 /* What may be opened as an adapter, and what a client's path may not lead to. */
-#include "src/adapter_file.h"
+#include "src/parent/adapter_file.h"
 
 #include <check.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 
 #include "src/engine/adapter_image.h"
 #include "src/format/gguf.h"
-#include "src/load_adapter.h"
+#include "src/load/load_adapter.h"
 
 /* What is in a file. The base is of the llama family, whose GGUF files have queries and keys in pairs. */
 struct adapter_spec {

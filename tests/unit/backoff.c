@@ -1,7 +1,7 @@
 /* A process that served comes back at once; one that never did has to wait, longer and longer. */
 #include <check.h>
 
-#include "src/backoff.h"
+#include "src/parent/backoff.h"
 #include "src/clock.h"
 #include "tests/unit/suite.h"
 

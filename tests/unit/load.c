@@ -1,5 +1,5 @@
 /* Whole loads: a file on disk to a segment whose every row is the file's, and files that must not become one. */
-#include "src/load.h"
+#include "src/load/load.h"
 
 #include <check.h>
 #include <errno.h>

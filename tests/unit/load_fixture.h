@@ -2,7 +2,7 @@
 #ifndef WEIGHTD_TESTS_LOAD_FIXTURE_H
 #define WEIGHTD_TESTS_LOAD_FIXTURE_H
 
-#include "src/load.h"
+#include "src/load/load.h"
 
 /* A file without a name holding these bytes; the descriptor returns owned. */
 int load_fixture_file(const void *bytes, size_t n_bytes);

@@ -1,5 +1,5 @@
 /* Which files a model's path means, by their names alone; and what opening and describing them finds. */
-#include "src/model_files.h"
+#include "src/parent/model_files.h"
 
 #include <check.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Plans from headers: what a good file gives, and every key and tensor that must be refused by name. */
-#include "src/model_gguf.h"
+#include "src/load/model_gguf.h"
 
 #include <check.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* config.json as real folders have it, in the spellings of several ages, and what is refused of it. The files around it
  * are tests/e2e/test_hf.py's part. */
-#include "src/model_hf_config.h"
+#include "src/load/model_hf_config.h"
 
 #include <check.h>
 #include <errno.h>

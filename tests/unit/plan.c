@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/plan.h"
+#include "src/parent/plan.h"
 #include "tests/numa/tree.h"
 #include "tests/unit/suite.h"
 

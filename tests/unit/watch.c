@@ -2,7 +2,7 @@
 #include <check.h>
 
 #include "src/clock.h"
-#include "src/watch.h"
+#include "src/parent/watch.h"
 #include "tests/unit/suite.h"
 
 #define MS CLOCK_MS_NS

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/worker_calls.h"
+#include "src/worker/worker_calls.h"
 #include "tests/unit/tiny_model.h"
 #include "tests/unit/suite.h"
 

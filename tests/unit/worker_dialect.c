@@ -2,7 +2,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "src/worker_dialect.h"
+#include "src/worker/worker_dialect.h"
 #include "tests/unit/suite.h"
 #include "tests/unit/tiny_model.h"
 

@@ -3,7 +3,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "src/worker_pace.h"
+#include "src/worker/worker_pace.h"
 #include "tests/unit/suite.h"
 
 enum { US = 1000, LAYERS = 30, CHUNK = 256 };

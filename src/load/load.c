@@ -1,0 +1,152 @@
+/* The order of a load, and why:
+ *
+ *   order checked -> headers read and planned -> room taken on every node -> first copy filled from the files, in their
+ * order, straight into its segment -> tokenizer's table, template, header -> other copies made from the first -> files
+ * still the same -> image checked as a worker will -> published -> digests compared
+ *
+ * Room comes before reading, so that a node without enough of it is reported after milliseconds and not after
+ * gigabytes. No byte of a file is read twice and no weight has a second home: what is read is packed where it stays.
+ */
+#include "src/load/load.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "src/engine/tokenizer.h"
+#include "src/load/load_copies.h"
+#include "src/load/load_files.h"
+#include "src/load/load_gguf.h"
+#include "src/load/load_hf.h"
+#include "src/load/load_order.h"
+#include "src/load/load_pack.h"
+#include "src/load/load_template.h"
+#include "src/load/model_gguf.h"
+
+struct load {
+	const struct message_load *order;
+	struct load_files files;
+	struct gguf gguf; /* views the files */
+	struct model_plan plan;
+	struct image_header header;
+	struct load_copies copies;
+};
+
+static int plan_gguf(struct load *load, struct err *err)
+{
+	if (load->order->quantize != MODEL_AS_STORED)
+		return err_set(err, -ENOTSUP,
+			       "key 'quantize': a GGUF file is served as it is; only the weights of a "
+			       "Hugging Face folder are made smaller");
+	int rc = load_gguf(&load->files, &load->gguf, err);
+	return rc ? rc : model_gguf_plan(&load->gguf, &load->plan, err);
+}
+
+static int plan(struct load *load, const struct load_input *inputs, struct err *err)
+{
+	const struct message_load *order = load->order;
+	uint64_t tokenizer_bytes = 0;
+	int rc = load_files_open(inputs, order->n_files, order->path, order->io, &load->files, err);
+	load->files.source.quantize = order->quantize;
+	if (rc == 0 && load->files.is_folder)
+		rc = load_hf(&load->files, order->quantize, &load->plan, err);
+	else if (rc == 0)
+		rc = plan_gguf(load, err);
+	for (uint32_t i = 0; i < order->n_files && rc == 0; i++)
+		if (inputs[i].role == FILE_TEMPLATE)
+			rc = load_template(&load->files, i, &load->plan, err);
+	if (rc == 0)
+		rc = tokenizer_table_bytes(&load->plan.tokenizer, &tokenizer_bytes, err);
+	if (rc == 0)
+		rc = image_plan(&load->plan.config, load->plan.tensors, load->plan.n_tensors, tokenizer_bytes,
+				load->plan.template_bytes, &load->header, err);
+	return rc;
+}
+
+/* Everything behind the tensors, and the header and table before them. */
+static int write_tables(const struct load *load, char *image, struct err *err)
+{
+	const struct image_header *header = &load->header;
+	int rc = tokenizer_table_build(&load->plan.tokenizer, image + header->tokenizer_offset, header->tokenizer_bytes,
+				       err);
+	if (rc)
+		return rc;
+	if (header->template_bytes)
+		memcpy(image + header->template_offset, load->plan.chat_template, header->template_bytes);
+	memcpy(image + header->tensors_offset, load->plan.tensors, load->plan.n_tensors * sizeof *load->plan.tensors);
+	memcpy(image, header, sizeof *header);
+	return 0;
+}
+
+static int fill(struct load *load, const struct load_progress *progress, struct err *err)
+{
+	void *image = NULL;
+	int rc = load_copies_first(&load->copies, &image, err);
+	if (rc == 0)
+		rc = load_pack(&load->files, &load->plan, image, progress, err);
+	if (rc == 0)
+		rc = load_files_unchanged(&load->files, err);
+	if (rc == 0)
+		rc = write_tables(load, image, err);
+	if (rc == 0)
+		rc = image_check(image, load->header.image_bytes, err);
+	return rc;
+}
+
+static int publish(struct load *load, struct loaded *out, struct err *err)
+{
+	struct message_segment what = {.context = load->plan.config.context};
+	snprintf(what.architecture, sizeof what.architecture, "%s", load->plan.family->name);
+	int rc = load_copies_publish(&load->copies, &what, out, err);
+	if (rc == 0)
+		out->bytes_read = load_files_bytes_read(&load->files);
+	return rc;
+}
+
+/* The end of a path that is too long for a message. */
+static const char *tail(const char *path)
+{
+	size_t n = strnlen(path, sizeof(((struct message_load *)0)->path));
+	return n > 80 ? path + n - 80 : path;
+}
+
+int model_load(const struct message_load *order, const struct load_input *inputs, const struct load_progress *progress,
+	       struct loaded *out, struct err *err)
+{
+	struct load load = {.order = order};
+	struct err what = {""};
+	int rc = load_order_check(order, err);
+	if (rc)
+		return rc;
+	rc = plan(&load, inputs, &what);
+	if (rc == 0)
+		rc = load_copies_begin(&load.copies, order, &load.files.source, IMAGE_VERSION, load.header.image_bytes,
+				       &what);
+	if (rc == 0)
+		rc = fill(&load, progress, &what);
+	if (rc == 0)
+		rc = load_copies_spread(&load.copies, &what);
+	if (rc == 0)
+		rc = publish(&load, out, &what);
+	load_copies_end(&load.copies);
+	model_plan_fini(&load.plan);
+	gguf_fini(&load.gguf);
+	load_files_close(&load.files);
+	return rc ? err_set(err, rc, "%s: %s", tail(order->path), what.text) : 0;
+}
+
+void loaded_close(struct loaded *loaded)
+{
+	for (uint32_t i = 0; i < loaded->n; i++)
+		close(loaded->fds[i]);
+	loaded->n = 0;
+}
+
+void loaded_discard(struct loaded *loaded)
+{
+	for (uint32_t i = 0; i < loaded->n; i++)
+		if (loaded->segments[i].name[0])
+			shm_unlink(loaded->segments[i].name);
+	loaded_close(loaded);
+}

@@ -1,0 +1,83 @@
+/* What only the parent knows and clients may read: private memory of all processes, where the weights lie, hangs and
+ * restarts. The front gets it once a second, for /metrics. It is sent only to a front whose loop has turned since the
+ * last time, so that a hanging one finds in its socket, when it is looked at again, no more than the one snapshot, and
+ * messages that must arrive still have room. */
+#include "src/parent/parent_internal.h"
+
+#include <assert.h>
+
+#include "src/clock.h"
+
+enum { FIGURES_MS = 1000 };
+
+static_assert((int)PARENT_WORKERS_MAX <= (int)(sizeof((struct message_figures *)0)->worker_private_bytes / 8),
+	      "every worker has a place");
+static_assert(sizeof(struct message_figures) <= MESSAGE_MAX_BYTES, "one message holds it");
+
+static struct figures_node *find_node(struct message_figures *figures, uint32_t node)
+{
+	uint32_t n = 0;
+	while (n < figures->n_nodes && figures->node[n].node != node)
+		n++;
+	if (n == sizeof figures->node / sizeof *figures->node)
+		return NULL;
+	if (n == figures->n_nodes)
+		figures->node[figures->n_nodes++] = (struct figures_node){.node = node, .checked_ns = UINT64_MAX};
+	return &figures->node[n];
+}
+
+static void add_copy(struct message_figures *figures, const struct parent_copy *copy)
+{
+	const struct placement *p = &copy->segment.report.placement;
+	struct figures_node *node = find_node(figures, copy->segment.node);
+	if (!node)
+		return;
+	node->pages += p->pages;
+	node->on_node += p->on_node;
+	node->misplaced += p->misplaced;
+	node->absent += p->absent;
+	node->unknown += p->unknown;
+	if (copy->checked_ns < node->checked_ns)
+		node->checked_ns = copy->checked_ns;
+}
+
+static void fill(const struct parent *parent, struct message_figures *figures)
+{
+	figures->parent_private_bytes = parent->own_memory.private_bytes;
+	figures->parent_private_peak_bytes = parent->own_memory.private_peak_bytes;
+	figures->front_private_bytes = parent->front_memory.private_bytes;
+	figures->front_private_peak_bytes = parent->front_memory.private_peak_bytes;
+	figures->n_workers = parent->n_workers;
+	for (uint32_t i = 0; i < parent->n_workers; i++) {
+		const struct parent_worker *worker = &parent->workers[i];
+		figures->worker_private_bytes[i] = worker->child.pid ? worker->memory.private_bytes : 0;
+		figures->worker_private_peak_bytes[i] = worker->memory.private_peak_bytes;
+	}
+	for (uint32_t m = 0; m < parent->config.n_models; m++)
+		for (uint32_t c = 0; c < parent->models[m].n_copies; c++)
+			add_copy(figures, &parent->models[m].copies[c]);
+	for (const struct parent_adapter *a = parent->adapters; a; a = a->next)
+		for (uint32_t c = 0; c < a->n_copies; c++)
+			add_copy(figures, &a->copies[c]);
+	figures->front_restarts = parent->front_restarts;
+	figures->worker_hangs = parent->hangs[CHILD_WORKER];
+	figures->front_hangs = parent->hangs[CHILD_FRONT];
+	figures->other_hangs =
+		parent->hangs[CHILD_LOADER] + parent->hangs[CHILD_VERIFIER] + parent->hangs[CHILD_ADAPTER_LOADER];
+}
+
+void figures_turn(struct parent *parent, uint64_t now_ns)
+{
+	static struct message_figures figures; /* large; one thread */
+	if (!parent->front_ready || !parent->front.pid || now_ns - parent->figures_ns < FIGURES_MS * CLOCK_MS_NS)
+		return;
+	uint64_t turns = pulse_turns(parent->front_pulse);
+	if (turns == parent->figures_turns)
+		return;
+	parent->figures_ns = now_ns;
+	parent->figures_turns = turns;
+	figures = (struct message_figures){0};
+	fill(parent, &figures);
+	/* One that does not arrive is made good by the next. */
+	message_send(parent->front.fd, MESSAGE_FIGURES, &figures, sizeof figures, NULL, 0);
+}

@@ -1,0 +1,100 @@
+/* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_adopt.c (leftovers),
+ * parent_adapters.c and parent_adapters_load.c (adapters), parent_workers.c and parent_front.c (starting and
+ * replacing), parent_watch.c (hangs), parent_notify.c (systemd), parent_verify.c (placement checks), parent_bench.c
+ * (measuring), parent_figures.c (for /metrics). */
+#ifndef WEIGHTD_PARENT_INTERNAL_H
+#define WEIGHTD_PARENT_INTERNAL_H
+
+#include "src/parent/model_files.h"
+#include "src/parent/parent.h"
+
+/* parent_models.c */
+void models_load_next(struct parent *parent); /* starts the loader for the next waiting model, if none runs */
+void models_loader_message(struct parent *parent, struct message *message);
+void models_loader_ended(struct parent *parent, int wait_status);
+/* At the end: closes all segments, and removes them unless they are to stay. */
+void models_close(struct parent *parent);
+
+/* What an order to load from `path` says. `name`: the model's in the segment. */
+int order_fill(const struct parent *parent, const char *path, const char *name, uint32_t generation,
+	       struct message_load *order, struct err *err);
+
+/* parent_adapters.c */
+void adapters_begin(struct parent *parent); /* those of the settings */
+void adapters_turn(struct parent *parent, uint64_t now_ns);
+bool adapters_come(const struct parent *parent); /* some of the settings are still on their way */
+/* The first of the settings that could not be loaded; NULL. */
+const struct parent_adapter *adapters_failed(const struct parent *parent);
+void adapters_introduce(struct parent *parent); /* all that are served, to a new front */
+void adapters_idle(struct parent *parent, uint32_t id);
+void adapters_front_ended(struct parent *parent); /* after workers were told: no call is left, nobody waits */
+void adapters_worker_started(struct parent *parent, const struct parent_worker *worker);
+bool adapters_complete(const struct parent *parent,
+		       const struct parent_worker *worker); /* it has all that are served */
+void adapters_worker_message(struct parent *parent, struct parent_worker *worker, struct message *message);
+void adapters_worker_changed(struct parent *parent, const struct parent_worker *worker); /* it is ready, or ended */
+void adapters_loaded(struct parent *parent, struct parent_adapter *adapter);		 /* its segments are there */
+void adapters_fail(struct parent *parent, struct parent_adapter *adapter, int status, const char *text);
+void adapters_stop(struct parent *parent); /* nobody is made to wait any longer */
+void adapters_close(struct parent *parent);
+
+/* parent_adapters_load.c */
+void adapter_load_next(struct parent *parent, uint64_t now_ns);
+void adapter_loader_message(struct parent *parent, struct message *message);
+void adapter_loader_ended(struct parent *parent, int wait_status);
+void adapter_drop_copies(struct parent *parent, struct parent_adapter *adapter); /* closes and removes its segments */
+
+/* parent_adopt.c */
+int leftovers_find(struct parent *parent, struct err *err); /* and removes those that nobody wants */
+/* Sends the loader what there is of a model, for adoption instead of the load. False: nothing was sent, it has no order
+ * yet. */
+bool leftovers_offer(struct parent *parent, const struct message_load *load, const struct model_files *files);
+void copies_store(struct parent *parent, struct parent_model *model); /* into the service manager's store */
+void copies_unstore(struct parent *parent, const struct parent_model *model);
+
+/* parent_front.c */
+void front_start(struct parent *parent);
+void front_message(struct parent *parent, struct message *message);
+void front_ended(struct parent *parent, int wait_status);
+void front_tell_state(struct parent *parent);
+void front_introduce(struct parent *parent, const struct parent_worker *worker);
+void front_lose_worker(struct parent *parent, uint32_t worker);
+/* Any other message; nothing without a front. */
+void front_tell(struct parent *parent, enum message_type type, const void *payload, size_t n_bytes);
+
+/* parent_figures.c */
+void figures_turn(struct parent *parent, uint64_t now_ns); /* what /metrics shows of memory and placement */
+
+/* parent_workers.c */
+void workers_start(struct parent *parent, uint32_t model); /* those of a freshly loaded model */
+void worker_message(struct parent *parent, struct parent_worker *worker, struct message *message);
+void worker_ended(struct parent *parent, struct parent_worker *worker, int wait_status);
+/* It takes calls from now on, if nothing is missing any more. */
+void worker_try_ready(struct parent *parent, struct parent_worker *worker);
+void workers_restart_due(struct parent *parent, uint64_t now_ns);
+
+/* parent_watch.c */
+void parent_watch(struct parent *parent, uint64_t now_ns); /* kills what hangs; often */
+bool parent_nothing_hangs(const struct parent *parent);
+uint64_t worker_progress(struct parent_worker *worker);
+bool worker_is_proven(struct parent_worker *worker, uint64_t now_ns); /* it has served */
+bool front_is_proven(const struct parent *parent, uint64_t now_ns);
+
+/* parent_notify.c: what systemd is told */
+void notify_start(struct parent *parent);
+void notify_ready(struct parent *parent);
+void notify_stopping(void);
+void notify_turn(struct parent *parent, uint64_t now_ns); /* the status line when it has changed, and the watchdog */
+
+/* parent_verify.c */
+void verify_message(struct parent *parent, struct message *message);
+void verify_ended(struct parent *parent, int wait_status);
+
+/* parent_bench.c */
+bool bench_message(struct parent *parent, const struct parent_worker *worker, const struct message *message); /* its */
+void bench_lost(struct parent *parent, const struct parent_worker *worker);
+
+/* parent.c */
+void parent_announce(struct parent *parent); /* once nothing is on its way any more: ready, or no use */
+
+#endif

@@ -1,0 +1,345 @@
+/* Loading: one loader process at a time, for what an earlier daemon left or else for the files; its segments are kept
+ * as read-only descriptors. */
+#include "src/parent/parent_internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/clock.h"
+#include "src/log.h"
+#include "src/parent/model_files.h"
+
+static void fail_model(struct parent_model *model, const char *text)
+{
+	model->state = MODEL_FAILED;
+	snprintf(model->fault, sizeof model->fault, "%s", text);
+	log_error("model '%s': %s", model->config->name, text);
+}
+
+static void close_copies(struct parent_model *model)
+{
+	for (uint32_t i = 0; i < model->n_copies; i++)
+		close(model->copies[i].fd);
+	model->n_copies = 0;
+}
+
+static void remove_segments(const struct parent *parent, const struct parent_model *model)
+{
+	struct err err;
+	if (segment_remove_model(parent->config.instance, model->config->name, &err) < 0)
+		log_warning("model '%s': %s", model->config->name, err.text);
+}
+
+/* After a failure: also what a loader that was killed never reported. */
+static void drop_copies(struct parent *parent, struct parent_model *model)
+{
+	close_copies(model);
+	model->adopted = false;
+	remove_segments(parent, model);
+	copies_unstore(parent, model);
+}
+
+void models_close(struct parent *parent)
+{
+	struct err err;
+	adapters_close(parent);
+	for (uint32_t i = 0; i < parent->config.n_models; i++)
+		close_copies(&parent->models[i]);
+	/* What the service manager stores stays there: it knows whether this is a stop or a restart. A daemon that did
+	 * not get through its start leaves everything to the next one. */
+	if (parent->started && !parent->config.keep_weights &&
+	    segment_remove_instance(parent->config.instance, &err) < 0)
+		log_warning("%s", err.text);
+}
+
+static uint32_t group_of_segments(const struct parent *parent)
+{
+	return parent->gid == UINT64_MAX ? UINT32_MAX : (uint32_t)parent->gid;
+}
+
+int order_fill(const struct parent *parent, const char *path, const char *name, uint32_t generation,
+	       struct message_load *order, struct err *err)
+{
+	memset(order, 0, sizeof *order);
+	snprintf(order->path, sizeof order->path, "%s", path);
+	snprintf(order->instance, sizeof order->instance, "%s", parent->config.instance);
+	snprintf(order->model, sizeof order->model, "%s", name);
+	order->generation = generation;
+	order->backing = parent->config.backing;
+	order->huge = parent->config.huge_pages;
+	order->io = parent->config.io;
+	order->group = group_of_segments(parent);
+	const struct idset *nodes = &parent->plan.copy_nodes;
+	for (int node = idset_first(nodes); node >= 0; node = idset_next(nodes, node)) {
+		if (order->n_nodes == sizeof order->node / sizeof *order->node)
+			return err_set(err, -E2BIG, "more than %zu nodes with copies",
+				       sizeof order->node / sizeof *order->node);
+		order->node[order->n_nodes++] = (uint16_t)node;
+	}
+	return 0;
+}
+
+static int make_order(const struct parent *parent, const struct parent_model *model, const struct model_files *files,
+		      struct message_load *order, struct err *err)
+{
+	int rc = order_fill(parent, files->path, model->config->name, PARENT_GENERATION, order, err);
+	order->n_files = files->n;
+	order->quantize = files->quantize;
+	return rc;
+}
+
+static int give(struct parent *parent, uint32_t type, const void *payload, size_t n_bytes, const int *fds,
+		uint32_t n_fds, struct err *err)
+{
+	int rc = message_send(parent->loader.fd, type, payload, n_bytes, fds, n_fds);
+	return rc ? err_set(err, rc, "cannot give the loader its order: %s", strerror(-rc)) : 0;
+}
+
+/* The parent opens the files, so that the loader needs no right to any path. It never reads from them. */
+static int give_files(struct parent *parent, const struct model_file *files, uint32_t n, struct err *err)
+{
+	struct message_files message;
+	int fds[MESSAGE_MAX_FDS], rc = 0;
+	memset(&message, 0, sizeof message);
+	while (message.n < n && !rc) {
+		const struct model_file *file = &files[message.n];
+		struct message_file *out = &message.file[message.n];
+		out->role = file->role;
+		snprintf(out->name, sizeof out->name, "%s", file->name); /* model_files_find checked its length */
+		rc = model_file_open(file, &fds[message.n], err);
+		message.n += !rc;
+	}
+	if (!rc)
+		rc = give(parent, MESSAGE_FILES, &message, sizeof message, fds, message.n, err);
+	for (uint32_t i = 0; i < message.n; i++)
+		close(fds[i]);
+	return rc;
+}
+
+static int order_load(struct parent *parent, const struct parent_model *model, const struct model_files *files,
+		      struct err *err)
+{
+	struct message_load order;
+	int rc = make_order(parent, model, files, &order, err);
+	if (rc)
+		return rc;
+	log_info("loading model '%s' from %s", model->config->name, model->config->path);
+	rc = give(parent, MESSAGE_LOAD, &order, sizeof order, NULL, 0, err);
+	for (uint32_t i = 0; i < files->n && !rc; i += MESSAGE_MAX_FDS) {
+		uint32_t left = files->n - i;
+		rc = give_files(parent, &files->files[i], left < MESSAGE_MAX_FDS ? left : MESSAGE_MAX_FDS, err);
+	}
+	return rc;
+}
+
+/* A loader without an order ends, and its end is when the model fails. */
+static void order_or_hang_up(struct parent *parent, const struct parent_model *model)
+{
+	struct model_files files = {.n = 0};
+	struct err err;
+	int rc = model_files_find(model->config, &files, &err);
+	if (!rc)
+		rc = order_load(parent, model, &files, &err);
+	model_files_free(&files);
+	if (!rc)
+		return;
+	snprintf(parent->loader_fault, sizeof parent->loader_fault, "%s", err.text);
+	child_hang_up(&parent->loader);
+}
+
+static bool order_to_adopt(struct parent *parent, const struct parent_model *model)
+{
+	struct model_files files = {.n = 0};
+	struct message_load order;
+	bool asked = !model_files_find(model->config, &files, NULL) &&
+		     !make_order(parent, model, &files, &order, NULL) && leftovers_offer(parent, &order, &files);
+	model_files_free(&files);
+	return asked;
+}
+
+/* Leftovers first, the files only if they are no good. */
+static void order_first(struct parent *parent, struct parent_model *model)
+{
+	model->adopting = !model->leftovers_done && order_to_adopt(parent, model);
+	model->leftovers_done = true;
+	if (model->adopting)
+		return;
+	/* Whatever has a name that the load needs was not good enough to be offered. */
+	remove_segments(parent, model);
+	order_or_hang_up(parent, model);
+}
+
+void models_load_next(struct parent *parent)
+{
+	struct err err;
+	for (uint32_t i = 0; i < parent->config.n_models && !parent->loader.pid && !parent->stopping; i++) {
+		struct parent_model *model = &parent->models[i];
+		if (model->state != MODEL_WAITING ||
+		    (model->load.due_ns && !backoff_take(&model->load, clock_now_ns())))
+			continue;
+		if (child_spawn(&parent->loader, CHILD_LOADER, "loader", (int)parent->config.log_level, &err)) {
+			fail_model(model, err.text);
+			continue;
+		}
+		parent->loading = i;
+		parent->loader_fault[0] = '\0';
+		model->state = MODEL_LOADING;
+		order_first(parent, model);
+	}
+}
+
+/* One line for each copy. The name is worth a warning when it had to be salted. */
+static void tell_segment(const struct parent *parent, const struct parent_model *model,
+			 const struct message_segment *segment)
+{
+	char plain[SEGMENT_NAME_BYTES];
+	const struct placement *p = &segment->report.placement;
+	log_info("model '%s': node %u: %s%.1f MiB in %s, %llu of %llu pages on the node%s", model->config->name,
+		 segment->node, segment->adopted ? "adopted " : "", (double)segment->report.total_bytes / (1 << 20),
+		 segment->name[0]		     ? segment->name
+		 : segment->backing == SEGMENT_MEMFD ? "a memfd"
+						     : "an object without a name",
+		 (unsigned long long)p->on_node, (unsigned long long)p->pages,
+		 placement_verified(p) ? ""
+		 : p->refused	       ? " (unverified: the kernel refused to say)"
+				       : " (MISPLACED)");
+	if (segment->name[0] &&
+	    !segment_name(parent->config.instance, model->config->name, PARENT_GENERATION, segment->node, plain,
+			  NULL) &&
+	    strcmp(plain, segment->name))
+		log_warning("model '%s': another user's object has the name %s, which is left alone",
+			    model->config->name, plain);
+}
+
+static void take_segment(const struct parent *parent, struct parent_model *model, struct message *message)
+{
+	const struct message_segment *segment = message_payload(message, sizeof *segment, 1);
+	if (!segment || model->n_copies == PARENT_COPIES_MAX) {
+		for (uint32_t i = 0; i < message->n_fds; i++)
+			close(message->fds[i]);
+		return;
+	}
+	struct parent_copy *copy = &model->copies[model->n_copies++];
+	*copy = (struct parent_copy){.segment = *segment, .fd = message->fds[0], .checked_ns = clock_now_ns()};
+	copy->segment.name[sizeof copy->segment.name - 1] = '\0';
+	model->adopted |= copy->segment.adopted;
+	tell_segment(parent, model, &copy->segment);
+	if (parent->config.backing == SEGMENT_SHM && segment->backing == SEGMENT_MEMFD)
+		log_warning("model '%s': /dev/shm is too small for node %u's copy, so it is in a memfd; a restart has "
+			    "to load it again",
+			    model->config->name, segment->node);
+}
+
+void models_loader_message(struct parent *parent, struct message *message)
+{
+	struct parent_model *model = &parent->models[parent->loading];
+	const struct message_failed *failed;
+	const struct message_progress *progress;
+	const struct message_refused *refused;
+	switch (message->type) {
+	case MESSAGE_REFUSED:
+		refused = message_payload(message, sizeof *refused, 0);
+		if (refused)
+			log_info("model '%s': node %u: %.255s is not adopted: %.255s", model->config->name,
+				 refused->node, refused->name[0] ? refused->name : "a stored object",
+				 refused->why.text);
+		break;
+	case MESSAGE_NOT_ADOPTED:
+		failed = message_payload(message, sizeof *failed, 0);
+		if (!failed || !model->adopting)
+			break;
+		log_info("model '%s': %.255s", model->config->name, failed->err.text);
+		model->adopting = false;
+		copies_unstore(parent, model);
+		order_or_hang_up(parent, model);
+		break;
+	case MESSAGE_SEGMENT:
+		take_segment(parent, model, message);
+		break;
+	case MESSAGE_PROGRESS:
+		progress = message_payload(message, sizeof *progress, 0);
+		if (progress) {
+			model->done_bytes = progress->done_bytes;
+			model->total_bytes = progress->total_bytes;
+		}
+		break;
+	case MESSAGE_FAILED:
+		failed = message_payload(message, sizeof *failed, 0);
+		if (failed)
+			snprintf(parent->loader_fault, sizeof parent->loader_fault, "%.255s", failed->err.text);
+		break;
+	default:
+		log_warning("the loader sent an unexpected message, type %u", message->type);
+	}
+}
+
+static bool all_failed(const struct parent *parent)
+{
+	for (uint32_t i = 0; i < parent->config.n_models; i++)
+		if (parent->models[i].state != MODEL_FAILED)
+			return false;
+	return parent->config.n_models > 0;
+}
+
+/* A loader that ends by itself has its reasons, which stay. One that was killed may have been in someone's way (a full
+ * node, an operator) who is not there the next time. */
+static void load_again(struct parent_model *model, const char *text)
+{
+	backoff_failed(&model->load, clock_now_ns());
+	if (backoff_is_failing(&model->load)) {
+		fail_model(model, text);
+		return;
+	}
+	log_warning("model '%s': %s; it is loaded again", model->config->name, text);
+	model->state = MODEL_WAITING;
+	model->done_bytes = model->total_bytes = 0;
+}
+
+void models_loader_ended(struct parent *parent, int wait_status)
+{
+	struct parent_model *model = &parent->models[parent->loading];
+	char how[128], text[256];
+	if (wait_status == 0 && model->n_copies == idset_count(&parent->plan.copy_nodes)) {
+		model->state = MODEL_LOADED;
+		model->created = (uint64_t)time(NULL);
+		model->adopting = false;
+		copies_store(parent, model);
+		workers_start(parent, parent->loading);
+	} else if (model->adopting) {
+		/* Damaged leftovers, or too little memory to look at them, are no reason not to serve. A stop is no
+		 * reason to lose them. */
+		close_copies(model);
+		if (!parent->stopping) {
+			log_warning("model '%s': the loader was %s while it checked what an earlier daemon left",
+				    model->config->name, child_describe(&parent->loader, wait_status, how, sizeof how));
+			drop_copies(parent, model);
+		}
+		model->state = MODEL_WAITING;
+	} else {
+		drop_copies(parent, model);
+		if (parent->stopping)
+			return;
+		if (parent->loader_fault[0])
+			snprintf(text, sizeof text, "%s", parent->loader_fault);
+		else
+			snprintf(text, sizeof text, "the loader was %s%s",
+				 child_describe(&parent->loader, wait_status, how, sizeof how),
+				 wait_status == 9 ? "; if the kernel's OOM killer did it, a node ran out of memory"
+						  : "");
+		if (WIFSIGNALED(wait_status))
+			load_again(model, text);
+		else
+			fail_model(model, text);
+	}
+	models_load_next(parent);
+	front_tell_state(parent);
+	parent_announce(parent);
+	if (all_failed(parent) && !parent->stopping) {
+		log_error("no model could be loaded");
+		parent->exit_status = 1;
+		parent_stop(parent);
+	}
+}

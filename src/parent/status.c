@@ -1,0 +1,255 @@
+#include "src/parent/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yyjson.h>
+
+#include "io/loop.h"
+#include "src/clock.h"
+#include "src/kernel/kernel.h"
+#include "src/parent/parent.h"
+
+#define MS CLOCK_MS_NS
+
+typedef yyjson_mut_doc *doc;
+typedef yyjson_mut_val *val;
+
+static void add_str(doc d, val object, const char *key, const char *text)
+{
+	yyjson_mut_obj_add_strcpy(d, object, key, text);
+}
+
+static void add_uint(doc d, val object, const char *key, uint64_t value)
+{
+	yyjson_mut_obj_add_uint(d, object, key, value);
+}
+
+static void add_cpus(doc d, val object, const char *key, const struct idset *cpus)
+{
+	char text[IDSET_TEXT];
+	add_str(d, object, key, idset_format(cpus, text, sizeof text));
+}
+
+static void add_digest(doc d, val object, const uint8_t digest[SEGMENT_DIGEST_BYTES])
+{
+	char text[2 * SEGMENT_DIGEST_BYTES + 1];
+	for (int i = 0; i < SEGMENT_DIGEST_BYTES; i++)
+		snprintf(text + 2 * i, 3, "%02x", digest[i]);
+	add_str(d, object, "digest", text);
+}
+
+static const char *placement_word(const struct placement *p)
+{
+	return placement_verified(p) ? "verified" : p->misplaced ? "misplaced" : "unverified";
+}
+
+static const char *backing_word(const struct message_segment *segment)
+{
+	return segment->backing == SEGMENT_MEMFD ? "memfd" : "shm";
+}
+
+static void add_copy(doc d, val copies, const struct parent_copy *copy)
+{
+	const struct segment_report *report = &copy->segment.report;
+	const struct placement *p = &report->placement;
+	val c = yyjson_mut_arr_add_obj(d, copies);
+	add_uint(d, c, "node", copy->segment.node);
+	add_str(d, c, "segment", copy->segment.name);
+	add_str(d, c, "backing", backing_word(&copy->segment));
+	yyjson_mut_obj_add_bool(d, c, "adopted", copy->segment.adopted != 0);
+	add_uint(d, c, "bytes", report->total_bytes);
+	add_uint(d, c, "huge_bytes", report->huge_bytes);
+	add_uint(d, c, "pages", p->pages);
+	add_uint(d, c, "on_node", p->on_node);
+	add_uint(d, c, "misplaced", p->misplaced);
+	add_uint(d, c, "absent", p->absent);
+	add_uint(d, c, "unknown", p->unknown);
+	add_str(d, c, "placement", placement_word(p));
+	add_uint(d, c, "checked_ms_ago", (clock_now_ns() - copy->checked_ns) / MS);
+}
+
+static void add_model(doc d, val models, const struct parent *parent, const struct parent_model *model)
+{
+	static const char *const state[] = {"waiting", "loading", "ready", "failed"};
+	val m = yyjson_mut_arr_add_obj(d, models);
+	add_str(d, m, "name", model->config->name);
+	add_str(d, m, "path", model->config->path);
+	const char *why;
+	bool failing = model_standing(parent, (uint32_t)(model - parent->models), &why) == STANDING_FAILING;
+	add_str(d, m, "state", failing ? "failing" : state[model->state]);
+	if (*why)
+		add_str(d, m, "error", why);
+	if (model->state == MODEL_LOADING) {
+		add_uint(d, m, "loaded_bytes", model->done_bytes);
+		add_uint(d, m, "file_bytes", model->total_bytes);
+	}
+	add_str(d, m, "cpu_level", cpu_level_name(parent->cpu_level));
+	add_str(d, m, "numerics", parent->numerics == NUMERICS_BF16 ? "bf16" : "f32");
+	if (model->n_copies) {
+		const struct message_segment *first = &model->copies[0].segment;
+		char architecture[sizeof first->architecture + 1];
+		snprintf(architecture, sizeof architecture, "%.*s", (int)sizeof first->architecture,
+			 first->architecture);
+		add_str(d, m, "architecture", architecture);
+		add_uint(d, m, "generation", PARENT_GENERATION);
+		add_uint(d, m, "context_tokens", parent_context(parent, model));
+		add_str(d, m, "backing", backing_word(first));
+		add_str(d, m, "restart", parent_restart(parent, model));
+		yyjson_mut_obj_add_bool(d, m, "adopted", model->adopted);
+		add_digest(d, m, first->report.digest);
+	}
+	val copies = yyjson_mut_obj_add_arr(d, m, "copies");
+	for (uint32_t i = 0; i < model->n_copies; i++)
+		add_copy(d, copies, &model->copies[i]);
+}
+
+static void add_adapter(doc d, val adapters, const struct parent *parent, const struct parent_adapter *adapter)
+{
+	static const char *const state[] = {"waiting", "loading", "attaching", "ready", "unloaded, in use", "failed"};
+	val a = yyjson_mut_arr_add_obj(d, adapters);
+	add_uint(d, a, "id", adapter->id);
+	add_str(d, a, "name", adapter->name);
+	add_str(d, a, "model", parent->models[adapter->model].config->name);
+	add_str(d, a, "path", adapter->path);
+	add_str(d, a, "state", state[adapter->state]);
+	if (adapter->state == ADAPTER_FAILED)
+		add_str(d, a, "error", adapter->fault);
+	if (adapter->n_copies)
+		add_digest(d, a, adapter->copies[0].segment.report.digest);
+	val copies = yyjson_mut_obj_add_arr(d, a, "copies");
+	for (uint32_t i = 0; i < adapter->n_copies; i++)
+		add_copy(d, copies, &adapter->copies[i]);
+}
+
+/* Relaxed: each counter stands alone (shm/channel.h). */
+static uint64_t counted(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+static void add_memory(doc d, val object, const struct memory_use *use)
+{
+	add_uint(d, object, "private_bytes", use->private_bytes);
+	add_uint(d, object, "private_peak_bytes", use->private_peak_bytes);
+}
+
+static const char *child_word(const struct child *child, bool ready)
+{
+	return !child->pid ? "waiting" : child->hung ? "hung" : ready ? "ready" : "starting";
+}
+
+static uint64_t ms_until(uint64_t ns)
+{
+	uint64_t now = clock_now_ns();
+	return ns > now ? (ns - now) / MS : 0;
+}
+
+static void add_worker(doc d, val workers, struct parent *parent, struct parent_worker *worker)
+{
+	val w = yyjson_mut_arr_add_obj(d, workers);
+	add_uint(d, w, "index", (uint64_t)(worker - parent->workers));
+	add_uint(d, w, "pid", (uint64_t)worker->child.pid);
+	add_uint(d, w, "node", worker->plan.node);
+	add_uint(d, w, "copy_node", worker->plan.copy_node);
+	add_cpus(d, w, "cpus", &worker->plan.cpus);
+	add_str(d, w, "model", parent->models[worker->model].config->name);
+	add_str(d, w, "state", child_word(&worker->child, worker->ready));
+	add_uint(d, w, "restarts", worker->restarts);
+	add_uint(d, w, "failures", worker->backoff.failures);
+	if (worker->backoff.due_ns)
+		add_uint(d, w, "restart_in_ms", ms_until(worker->backoff.due_ns));
+	if (worker->ended_ns) {
+		add_str(d, w, "last_end", worker->end);
+		add_uint(d, w, "last_end_ms_ago", (clock_now_ns() - worker->ended_ns) / MS);
+	}
+	add_memory(d, w, &worker->memory);
+	yyjson_mut_obj_add_bool(d, w, "oversubscribed", parent->plan.oversubscribed);
+	if (!worker->ready)
+		return;
+	const struct worker_counters *c = channel_counters(&worker->view);
+	add_uint(d, w, "running", counted(&c->running));
+	add_uint(d, w, "waiting", counted(&c->waiting));
+	add_uint(d, w, "calls", counted(&c->calls));
+	add_uint(d, w, "prompt_tokens", counted(&c->prompt_tokens));
+	add_uint(d, w, "generated_tokens", counted(&c->generated_tokens));
+	add_uint(d, w, "weight_products", counted(&c->weight_products));
+	add_uint(d, w, "steps", counted(&c->steps));
+	add_uint(d, w, "arena_bytes", counted(&c->arena_bytes));
+	add_uint(d, w, "arena_peak_bytes", counted(&c->arena_peak_bytes));
+	add_uint(d, w, "kv_pages", counted(&c->kv_pages));
+	add_uint(d, w, "kv_pages_used", counted(&c->kv_pages_used));
+	add_uint(d, w, "evicted", counted(&c->evicted));
+	add_uint(d, w, "replayed_tokens", counted(&c->replayed_tokens));
+	add_uint(d, w, "prefix_bytes", counted(&c->prefix_bytes));
+	add_uint(d, w, "prefix_tokens", counted(&c->prefix_tokens));
+	yyjson_mut_obj_add_bool(d, w, "locked", counted(&c->locked) != 0);
+}
+
+static void add_front(doc d, val front, const struct parent *parent)
+{
+	add_str(d, front, "state", child_word(&parent->front, parent->front_ready));
+	add_uint(d, front, "restarts", parent->front_restarts);
+	if (parent->front_restarts)
+		add_str(d, front, "last_end", parent->front_end);
+}
+
+static void add_processes(doc d, val root, struct parent *parent)
+{
+	struct memory_use total = {0};
+	val workers = yyjson_mut_obj_add_arr(d, root, "workers");
+	for (uint32_t i = 0; i < parent->n_workers; i++) {
+		struct parent_worker *worker = &parent->workers[i];
+		if (worker->child.pid)
+			memory_sample(worker->child.pid, &worker->memory);
+		add_worker(d, workers, parent, worker);
+		total.private_bytes += worker->memory.private_bytes;
+		total.private_peak_bytes += worker->memory.private_peak_bytes;
+	}
+	const struct {
+		const char *key;
+		pid_t pid;
+		struct memory_use *use;
+	} others[] = {{"front", parent->front.pid, &parent->front_memory}, {"parent", getpid(), &parent->own_memory}};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		if (others[i].pid)
+			memory_sample(others[i].pid, others[i].use);
+		val o = yyjson_mut_obj_add_obj(d, root, others[i].key);
+		add_uint(d, o, "pid", (uint64_t)others[i].pid);
+		add_memory(d, o, others[i].use);
+		if (others[i].use == &parent->front_memory)
+			add_front(d, o, parent);
+		total.private_bytes += others[i].use->private_bytes;
+		total.private_peak_bytes += others[i].use->private_peak_bytes;
+	}
+	add_uint(d, root, "private_bytes_total", total.private_bytes);
+	add_uint(d, root, "private_peak_bytes_total", total.private_peak_bytes);
+}
+
+char *status_json(struct parent *parent, size_t *n_bytes)
+{
+	static const char *const io[] = {"auto", "uring", "epoll"}; /* by enum io_backend */
+	doc d = yyjson_mut_doc_new(NULL);
+	if (!d)
+		return NULL;
+	val root = yyjson_mut_obj(d);
+	yyjson_mut_doc_set_root(d, root);
+	add_str(d, root, "version", PACKAGE_VERSION);
+	add_str(d, root, "instance", parent->config.instance);
+	add_uint(d, root, "pid", (uint64_t)getpid());
+	add_str(d, root, "state", parent_state(parent));
+	add_uint(d, root, "uptime_s", (clock_now_ns() - parent->started_ns) / (1000 * MS));
+	add_str(d, root, "socket", parent->config.socket);
+	add_str(d, root, "listen", parent->config.listen);
+	add_str(d, root, "io", io[parent->front_io <= IO_EPOLL ? parent->front_io : IO_AUTO]);
+	val models = yyjson_mut_obj_add_arr(d, root, "models");
+	for (uint32_t i = 0; i < parent->config.n_models; i++)
+		add_model(d, models, parent, &parent->models[i]);
+	val adapters = yyjson_mut_obj_add_arr(d, root, "adapters");
+	for (const struct parent_adapter *a = parent->adapters; a; a = a->next)
+		add_adapter(d, adapters, parent, a);
+	add_processes(d, root, parent);
+	char *text = yyjson_mut_write(d, YYJSON_WRITE_NEWLINE_AT_END, n_bytes);
+	yyjson_mut_doc_free(d);
+	return text;
+}

@@ -1,0 +1,533 @@
+/* A worker: attaches one node's copy of a model read-only, binds itself to that node, and makes answers until told to
+ * stop.
+ *
+ * It opens no file and no socket: the segment and the channel come from the parent as descriptors. Its private memory
+ * is the call arena (KV pages, batch scratch), what oneDNN generated before ready, and small tables. */
+#include <errno.h>
+#include <malloc.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "numa/bind.h"
+#include "shm/segment.h"
+#include "src/clock.h"
+#include "src/log.h"
+#include "src/message.h"
+#include "src/privilege.h"
+#include "src/roles.h"
+#include "src/engine/grammar/constraints.h"
+#include "src/worker/worker_bench.h"
+#include "src/worker/worker_calls.h"
+#include "src/worker/worker_pace.h"
+#include "src/worker/worker_quality.h"
+
+enum {
+	TRIM_MS = 200,	    /* memory that nothing has needed for so long goes back to the kernel */
+	PROGRESS_MS = 1000, /* an idle worker shows that it lives this often */
+	RETRY_MS = 1,	    /* records wait for room in the ring */
+	/* malloc: blocks this large are mappings of their own and gone when freed. Left alone, the C library raises the
+	 * limit to the largest block it has seen and keeps such blocks from then on. */
+	MMAP_THRESHOLD = 128 << 10,
+};
+
+struct worker {
+	struct message_work order;
+	uint16_t cpu_of_thread[IDSET_MAX]; /* thread i runs on this one CPU */
+	unsigned n_threads;
+	struct segment_view segment;
+	struct channel channel;
+	struct channel_fds channel_fds;
+	struct worker_counters *counters;
+
+	struct model model;
+	struct tokenizer *tokenizer;
+	struct template *template;
+	struct gemm *gemm;
+	struct team *team;
+	struct arena arena;
+	struct kv kv;
+	struct forward_setup forward_setup;
+	struct forward *forward;
+	struct scheduler *scheduler;
+	struct worker_calls calls;
+	struct dialect dialect; /* how the model writes tool calls and reasoning */
+	struct worker_adapters adapters;
+	struct constraints *constraints; /* what answers have to look like */
+	struct pace pace;
+	uint64_t trimmed_ns;
+	uint32_t context_tokens;
+	bool locked, draining;
+};
+
+/* --- start ------------------------------------------------------------------------------------ */
+
+static int receive_order(struct worker *w, int *segment_fd, struct err *err)
+{
+	struct message message;
+	int rc = message_receive(MESSAGE_FD, &message);
+	if (rc != 1)
+		return err_set(err, rc ? rc : -EPIPE, "no order from the parent");
+	const struct message_work *order = message_payload(&message, sizeof *order, 4);
+	if (!order || message.type != MESSAGE_WORK)
+		return err_set(err, -EPROTO, "the parent's first message (type %u) is not a worker's order",
+			       message.type);
+	w->order = *order;
+	*segment_fd = message.fds[0];
+	w->channel_fds = (struct channel_fds){message.fds[1], message.fds[2], message.fds[3]};
+	return 0;
+}
+
+static int start_thread(void *arg, unsigned thread)
+{
+	struct worker *w = arg;
+	struct idset cpu;
+	idset_clear(&cpu);
+	idset_add(&cpu, w->cpu_of_thread[thread]);
+	return bind_thread(&cpu, NULL);
+}
+
+static int start_team(struct worker *w, struct err *err)
+{
+	for (int cpu = idset_first(&w->order.cpus); cpu >= 0; cpu = idset_next(&w->order.cpus, cpu))
+		w->cpu_of_thread[w->n_threads++] = (uint16_t)cpu;
+	if (!w->n_threads)
+		return err_set(err, -EINVAL, "the order names no CPU");
+	return team_new(w->n_threads, (int)w->order.spin, start_thread, w, &w->team, err);
+}
+
+/* Maps the weights and locks them. Before privileges go, because root's may be what allows the locking. Pages that may
+ * be swapped out are not what was promised; but a limit may forbid it, and then status says so. */
+static int attach_weights(struct worker *w, int segment_fd, struct err *err)
+{
+	int rc = segment_attach(segment_fd, &w->segment, err);
+	close(segment_fd);
+	if (rc)
+		return rc;
+	w->locked = w->order.lock_memory && !mlock(w->segment.base, w->segment.total_bytes);
+	if (w->order.lock_memory && !w->locked)
+		log_info("weights are not locked: mlock: %s (RLIMIT_MEMLOCK)", strerror(errno));
+	return 0;
+}
+
+static int open_model(struct worker *w, struct err *err)
+{
+	const char *image = (const char *)w->segment.base + SEGMENT_HEADER_BYTES;
+	if (w->segment.header->pack_layout != IMAGE_VERSION)
+		return err_set(err, -EINVAL, "the segment is packed in layout %u, this program reads %d; load it again",
+			       w->segment.header->pack_layout, IMAGE_VERSION);
+	int rc = model_open(image, w->segment.header->payload_bytes, &w->model, err);
+	if (rc)
+		return rc;
+	rc = tokenizer_attach(w->model.tokenizer, w->model.tokenizer_bytes, &w->tokenizer, err);
+	if (rc)
+		return rc;
+	if (tokenizer_n_tokens(w->tokenizer) != w->model.config.vocab)
+		return err_set(err, -EINVAL, "the tokenizer has %u tokens, the model %u",
+			       tokenizer_n_tokens(w->tokenizer), w->model.config.vocab);
+	return 0;
+}
+
+/* A template that can't be compiled costs the model its chat, not its service; the reason goes to every chat call. */
+static void compile_template(struct worker *w, char fault[256])
+{
+	struct err err = {"it has no chat template, and the key chat_template of its section names none"};
+	if (w->model.template_bytes &&
+	    template_compile(w->model.chat_template, w->model.template_bytes, &w->template, &err))
+		log_warning("chat template of '%s': %s", w->order.model, err.text);
+	snprintf(fault, 256, "chat is not possible with this model: %.200s", err.text);
+}
+
+static int make_gemm(struct worker *w, struct err *err)
+{
+	uint32_t n = model_matrices(&w->model, NULL, 0);
+	struct matrix *all = calloc(n, sizeof *all);
+	if (!all)
+		return err_set(err, -ENOMEM, "no memory for the list of %u matrices", n);
+	model_matrices(&w->model, all, n);
+	int rc = gemm_new(w->order.cpu_level, w->order.numerics, all, n, &w->gemm, err);
+	free(all);
+	return rc;
+}
+
+static struct scheduler_setup scheduler_setup(struct worker *w)
+{
+	return (struct scheduler_setup){
+		.model = &w->model,
+		.tokenizer = w->tokenizer,
+		.forward = w->forward,
+		.kv = &w->kv,
+		.team = w->team,
+		.sink = worker_calls_sink(&w->calls),
+		.prefill_chunk = w->order.prefill_chunk,
+		.max_running = w->order.max_running,
+		.context_tokens = w->context_tokens,
+		.prefix_cache_bytes = w->order.prefix_cache_bytes,
+	};
+}
+
+static int make_engine(struct worker *w, struct err *err)
+{
+	const struct image_config *c = &w->model.config;
+	const struct kernels *kernels = kernels_get(w->order.cpu_level, w->order.numerics);
+	if (!kernels)
+		return err_set(err, -ENOTSUP, "cpu_level %s with these numerics is not available on this CPU",
+			       cpu_level_name(w->order.cpu_level));
+	uint32_t context =
+		w->order.context_tokens && w->order.context_tokens < c->context ? w->order.context_tokens : c->context;
+	size_t page = kv_page_bytes(c);
+	uint64_t pages = w->order.kv_bytes / page,
+		 useful = (uint64_t)w->order.max_running * kv_pages_for(context) + w->order.prefix_cache_bytes / page;
+	if (useful > UINT32_MAX)
+		useful = UINT32_MAX;
+	if (pages > useful)
+		pages = useful;
+	if (!pages)
+		return err_set(err, -EINVAL, "kv_bytes of %llu is less than one KV page of this model, %zu bytes",
+			       (unsigned long long)w->order.kv_bytes, page);
+	int rc = make_gemm(w, err);
+	if (rc)
+		return rc;
+	/* Address space: all KV pages, the batch scratch, and slack for holes between them. */
+	rc = arena_init(&w->arena, pages * page + pages * page / 4 + ((size_t)4 << 30), err);
+	if (rc)
+		return rc;
+	kv_init(&w->kv, c, &w->arena, (uint32_t)pages);
+	w->forward_setup = (struct forward_setup){
+		.model = &w->model,
+		.kernels = kernels,
+		.gemm = w->gemm,
+		.team = w->team,
+		.arena = &w->arena,
+		.kv = &w->kv,
+		.numerics = w->order.numerics,
+		.max_rows = w->order.prefill_chunk,
+		.max_context = context,
+	};
+	rc = forward_new(&w->forward_setup, &w->forward, err);
+	if (rc)
+		return rc;
+	w->context_tokens = context;
+	struct scheduler_setup scheduler = scheduler_setup(w);
+	int64_t mark = w->dialect.calls.mark_is_token ? (int64_t)w->dialect.mark : -1;
+	if (constraints_new(w->tokenizer, c->vocab, mark, &w->arena, &w->constraints))
+		return err_set(err, -ENOMEM, "no memory for the order of the vocabulary");
+	return scheduler_new(&scheduler, &w->scheduler, err);
+}
+
+static int start(struct worker *w, struct err *err)
+{
+	int segment_fd;
+	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
+	mallopt(M_ARENA_MAX, 1); /* compute threads hardly allocate: not worth memory of their own */
+	int rc = receive_order(w, &segment_fd, err);
+	if (!rc)
+		rc = attach_weights(w, segment_fd, err);
+	if (!rc)
+		rc = privilege_drop(w->order.uid, w->order.gid, err);
+	if (!rc)
+		rc = start_team(w, err); /* binds this thread, too, so all memory below is touched from its node */
+	if (!rc && bind_process_memory(w->order.node, err))
+		log_warning("private memory is not bound to node %u: %s", w->order.node, err->text);
+	if (!rc)
+		rc = channel_attach(&w->channel_fds, CHANNEL_WORKER, &w->channel, err);
+	if (rc)
+		return rc;
+	w->counters = channel_counters(&w->channel);
+	w->counters->locked = w->locked;
+	rc = open_model(w, err);
+	if (rc)
+		return rc;
+	w->dialect = dialect_of(w->model.chat_template, w->model.template_bytes, w->order.tool_parser,
+				w->order.reasoning, w->tokenizer);
+	rc = make_engine(w, err);
+	if (rc)
+		return rc;
+	char fault[256];
+	compile_template(w, fault);
+	worker_calls_init(&w->calls, &w->channel, w->tokenizer, w->template, fault);
+	w->calls.scheduler = w->scheduler;
+	w->calls.dialect = w->dialect;
+	w->calls.constraints = w->constraints;
+	w->calls.pooling = w->order.pooling;
+	w->calls.adapters = &w->adapters;
+	pace_init(&w->pace, w->order.prefill_share, w->order.prefill_chunk);
+	forward_watch(w->forward, &w->counters->progress);
+	return 0;
+}
+
+/* --- work ------------------------------------------------------------------------------------- */
+
+/* Relaxed: each counter stands alone (shm/channel.h). */
+static void count(uint64_t *counter, uint64_t value)
+{
+	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
+}
+
+static void publish_counters(struct worker *w)
+{
+	struct worker_counters *c = w->counters;
+	const struct scheduler_totals *t = scheduler_totals(w->scheduler);
+	count(&c->steps, t->steps);
+	count(&c->running, scheduler_n_running(w->scheduler));
+	count(&c->waiting, scheduler_n_waiting(w->scheduler));
+	count(&c->calls, t->calls);
+	count(&c->cancelled, t->cancelled);
+	count(&c->failed, t->failed);
+	count(&c->prompt_tokens, t->prompt_tokens);
+	count(&c->generated_tokens, t->answer_tokens);
+	count(&c->kv_pages, w->kv.n_pages);
+	count(&c->kv_pages_used, w->kv.n_used);
+	count(&c->arena_bytes, w->arena.bytes);
+	count(&c->arena_peak_bytes, w->arena.peak_bytes);
+	count(&c->weight_products, forward_products(w->forward));
+	count(&c->evicted, t->evicted);
+	count(&c->replayed_tokens, t->replayed_tokens);
+	count(&c->prefix_bytes, scheduler_prefix_bytes(w->scheduler));
+	count(&c->prefix_tokens, t->prefix_tokens);
+	count(&c->progress_ns, clock_now_ns());
+}
+
+/* A new front: the calls of the old one end, and so does its channel, whose records can't be trusted any more. */
+static int change_channel(struct worker *w, const int fds[3])
+{
+	struct channel_fds fresh = {fds[0], fds[1], fds[2]};
+	struct channel channel;
+	struct err err = {""};
+	int rc = channel_attach(&fresh, CHANNEL_WORKER, &channel, &err);
+	if (rc)
+		return rc;
+	scheduler_cancel_all(w->scheduler);
+	worker_calls_fini(&w->calls);
+	uint64_t progress = w->counters->progress;
+	channel_detach(&w->channel);
+	channel_close(&w->channel_fds);
+	w->channel_fds = fresh;
+	w->channel = channel;
+	channel_counters(&w->channel)->locked = w->locked;
+	w->counters = channel_counters(&w->channel);
+	count(&w->counters->progress, progress + 1);
+	forward_watch(w->forward, &w->counters->progress);
+	publish_counters(w);
+	count(&w->counters->ready, 1);
+	return 0;
+}
+
+static bool is_empty(const struct worker *w)
+{
+	return !scheduler_n_running(w->scheduler) && !scheduler_n_waiting(w->scheduler);
+}
+
+/* Calls that come meanwhile wait. False: the parent is gone. */
+static bool judge(struct worker *w, const struct message_quality *order)
+{
+	struct message_judged result = {0};
+	if (is_empty(w))
+		worker_quality(&w->forward_setup, w->forward, &w->counters->progress, order, &result);
+	else
+		err_set(&result.err, -EBUSY, "the worker has calls; measure when it has none");
+	return !message_send(MESSAGE_FD, MESSAGE_JUDGED, &result, sizeof result, NULL, 0);
+}
+
+/* The same. */
+static bool bench(struct worker *w, const struct message_bench *order)
+{
+	struct message_benched result = {0};
+	struct scheduler_setup setup = scheduler_setup(w);
+	if (is_empty(w))
+		worker_bench(&setup, w->gemm, order, &result);
+	else
+		err_set(&result.err, -EBUSY, "the worker has calls; measure when it has none");
+	return !message_send(MESSAGE_FD, MESSAGE_BENCHED, &result, sizeof result, NULL, 0);
+}
+
+/* False: the parent is gone. */
+static bool attach_adapter(struct worker *w, uint32_t id, int fd)
+{
+	const struct message_adapter attached = {id};
+	struct message_adapter_not_attached not = {.id = id, .why = {""}};
+	int rc = worker_adapters_attach(&w->adapters, &w->model, id, fd, w->order.lock_memory, &not .why);
+	close(fd);
+	return !(rc ? message_send(MESSAGE_FD, MESSAGE_ADAPTER_NOT_ATTACHED, &not, sizeof not, NULL, 0)
+		    : message_send(MESSAGE_FD, MESSAGE_ADAPTER_ATTACHED, &attached, sizeof attached, NULL, 0));
+}
+
+/* Messages of the parent, without waiting. False: it is gone, or it said something that can't be. */
+static bool hear_parent(struct worker *w, struct pollfd fds[2])
+{
+	if (!fds[0].revents)
+		return true;
+	struct message message;
+	int rc = message_receive(MESSAGE_FD, &message);
+	if (rc != 1)
+		return false;
+	if (message.type == MESSAGE_DRAIN && !message.n_fds) {
+		w->draining = true;
+		return true;
+	}
+	const struct message_bench *order = message_payload(&message, sizeof *order, 0);
+	if (message.type == MESSAGE_BENCH && order)
+		return bench(w, order);
+	const struct message_quality *text = message_payload(&message, sizeof *text, 0);
+	if (message.type == MESSAGE_QUALITY && text)
+		return judge(w, text);
+	const struct message_adapter *adapter = message_payload(&message, sizeof *adapter, message.n_fds);
+	if (message.type == MESSAGE_ADAPTER && adapter && message.n_fds == 1)
+		return attach_adapter(w, adapter->id, message.fds[0]);
+	if (message.type == MESSAGE_ADAPTER_DROP && adapter && !message.n_fds) {
+		worker_adapters_drop(&w->adapters, adapter->id);
+		return true;
+	}
+	if (message.type != MESSAGE_CHANNEL || message.n_fds != 3 || change_channel(w, message.fds))
+		return false;
+	fds[1].fd = w->channel.doorbell_in;
+	fds[1].revents = POLLIN;
+	return true;
+}
+
+/* Records out. True while some wait for room. */
+static bool hand_out(struct worker *w)
+{
+	bool unsent = worker_calls_flush(&w->calls);
+	publish_counters(w);
+	channel_ring(&w->channel);
+	return unsent;
+}
+
+/* Long texts on their way to tokens; this is part of what prompts may take. */
+static void encode(struct worker *w)
+{
+	bool more = worker_calls_encoding(&w->calls);
+	uint64_t before, now = clock_now_ns();
+	while (more) {
+		before = now;
+		more = worker_calls_encode(&w->calls);
+		now = clock_now_ns();
+		more &= pace_spend(&w->pace, now - before);
+	}
+}
+
+/* Some layers of the prompts' pass, as many as the pace allows. */
+static void prefill(struct worker *w)
+{
+	bool under_way = scheduler_prefill_under_way(w->scheduler), more;
+	uint32_t n_rows = scheduler_prefill_begin(w->scheduler, pace_rows(&w->pace));
+	if (!n_rows)
+		return;
+	if (!under_way)
+		pace_began(&w->pace, n_rows);
+	uint64_t before, now = clock_now_ns();
+	do {
+		before = now;
+		more = scheduler_prefill_advance(w->scheduler);
+		now = clock_now_ns();
+	} while (pace_layer(&w->pace, now - before) && more);
+}
+
+/* One step: the next token of every answer, which its client gets before the prompts have their share. */
+static void step(struct worker *w)
+{
+	scheduler_admit(w->scheduler);
+	uint64_t before = clock_now_ns();
+	uint32_t n_rows = scheduler_decode_step(w->scheduler);
+	pace_decoded(&w->pace, n_rows, clock_now_ns() - before);
+	if (n_rows)
+		hand_out(w);
+	encode(w);
+	prefill(w);
+}
+
+/* Gives back what was not needed lately. */
+static void trim(struct worker *w)
+{
+	uint64_t now = clock_now_ns();
+	if (now - w->trimmed_ns < TRIM_MS * CLOCK_MS_NS)
+		return;
+	w->trimmed_ns = now;
+	forward_trim(w->forward);
+	malloc_trim(0);
+}
+
+/* How long poll may wait for something to do. */
+static int patience_ms(struct worker *w, bool unsent)
+{
+	if (scheduler_can_run(w->scheduler) ||
+	    worker_calls_encoding(&w->calls)) /* flushing unblocks calls, so this comes after it */
+		return 0;
+	return unsent ? RETRY_MS : forward_at_rest(w->forward) ? PROGRESS_MS : TRIM_MS;
+}
+
+/* One turn: records in, one step, records out, and a wait when there is nothing to do. 0, 1: finished, -errno. */
+static int turn(struct worker *w, struct pollfd fds[2])
+{
+	int rc = worker_calls_receive(&w->calls);
+	if (rc)
+		return rc;
+	step(w);
+	bool unsent = hand_out(w);
+	if (w->channel.dead)
+		return w->channel.dead;
+	trim(w);
+	if (w->draining && is_empty(w) && !unsent && !w->calls.incoming)
+		return 1;
+	int n = poll(fds, 2, patience_ms(w, unsent));
+	if (n < 0 && errno != EINTR)
+		return -errno;
+	if (!n)
+		count(&w->counters->progress, w->counters->progress + 1);
+	if (!hear_parent(w, fds))
+		return 1;
+	if (fds[1].revents)
+		channel_quiet(&w->channel);
+	return 0;
+}
+
+static int work(struct worker *w, struct err *err)
+{
+	struct pollfd fds[2] = {{.fd = MESSAGE_FD, .events = POLLIN}, {.fd = w->channel.doorbell_in, .events = POLLIN}};
+	int rc = 0;
+	publish_counters(w);
+	count(&w->counters->ready, 1);
+	rc = message_send(MESSAGE_FD, MESSAGE_READY, NULL, 0, NULL, 0);
+	while (!rc)
+		rc = turn(w, fds);
+	return rc == 1 ? 0 : err_set(err, rc, "the channel to the front is broken: %s", strerror(-rc));
+}
+
+static void stop(struct worker *w)
+{
+	scheduler_free(w->scheduler);
+	worker_calls_fini(&w->calls);
+	worker_adapters_fini(&w->adapters);
+	constraints_free(w->constraints);
+	forward_free(w->forward);
+	arena_fini(&w->arena);
+	gemm_free(w->gemm);
+	template_free(w->template);
+	tokenizer_detach(w->tokenizer);
+	model_close(&w->model);
+	team_free(w->team);
+	if (w->segment.base)
+		segment_detach(&w->segment);
+	channel_detach(&w->channel);
+}
+
+int worker_main(void)
+{
+	static struct worker worker; /* zeroed; one worker per process */
+	struct err err = {""};
+	int rc = start(&worker, &err);
+	if (!rc)
+		rc = work(&worker, &err);
+	if (rc) {
+		struct message_failed failed = {.err = err};
+		log_error("%s", err.text);
+		message_send(MESSAGE_FD, MESSAGE_FAILED, &failed, sizeof failed, NULL, 0);
+		return 1;
+	}
+	stop(&worker);
+	return 0;
+}
