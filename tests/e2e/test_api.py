@@ -214,7 +214,7 @@ WRONG = [
     ({"prompt": PROMPT, "n": 2, "best_of": 3}, "best_of"),
     ({"prompt": PROMPT, "seed": "a"}, "seed"),
     ({"prompt": [2**31]}, None),
-    ({"prompt": [-1]}, "prompt"),
+    ({"prompt": [-1]}, "prompt[0]"),
     ({"prompt": 5}, "prompt"),
     ({"prompt": []}, "prompt"),
     ({}, "prompt"),
