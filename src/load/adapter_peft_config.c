@@ -124,7 +124,9 @@ static int read_patterns(struct adapter_peft_config *config, const char *key, st
 	yyjson_val *object = hf_json_find(&config->json, key), *name, *value;
 	size_t i, n = yyjson_obj_size(object);
 	int rc = 0;
-	if (object && !yyjson_is_obj(object))
+	if (!object)
+		return 0;
+	if (!yyjson_is_obj(object))
 		return hf_json_refuse(&config->json, key, -EINVAL, err, "an object is expected");
 	if (n > EXPRESSIONS_MAX)
 		return hf_json_refuse(&config->json, key, -EINVAL, err, "more than %d patterns", EXPRESSIONS_MAX);
