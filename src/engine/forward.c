@@ -2,11 +2,12 @@
  * What a model lacks (biases, norms of heads or of outputs, windows) is absent in struct model, and its step does
  * nothing.
  *
- * Every compute thread runs the same function from top to bottom. Steps that work row by row (norm, residual, gate, and
- * staging an operand) give a thread the same rows each time, so they follow each other freely; a step whose output
- * other threads read ends at a barrier: staging, the products, storing keys and values, attention. Within a step the
- * threads divide outputs (block rows, panels, heads, rows), never sums, so how many there are cannot be seen in a
- * result.
+ * Every compute thread runs the same function from top to bottom. Steps that go row by row (norm, residual, staging an
+ * operand) give a thread the same rows each time, or all rows in memory of its own (see struct rows), and steps of
+ * heads the same heads, so they follow each other freely; a step whose output other threads read ends at a barrier:
+ * staging, the products, attention, and storing keys and values where rows of the same pass attend to them. An answer
+ * alone thus meets five barriers a layer. Within a step the threads divide outputs (block rows, panels, heads, rows),
+ * never sums, so how many there are cannot be seen in a result.
  *
  *   x      [rows][dim]    residual stream
  *   h      [rows][...]    normed x, attention's output: what a product reads; the feed-forward layer's output
@@ -33,6 +34,12 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
+/* Attention's output, projected, is kept there, too. */
+static size_t gate_cols(const struct forward *f)
+{
+	return max_u32(f->setup.model->config.ffn_dim, f->setup.model->config.dim);
+}
+
 static void lay_out_pass(struct forward *f, struct pass *p)
 {
 	const struct image_config *c = &f->setup.model->config;
@@ -44,7 +51,7 @@ static void lay_out_pass(struct forward *f, struct pass *p)
 	p->q = lane_place(l, rows, f->q_dim * sizeof(float));
 	p->k = lane_place(l, rows, f->kv_dim * sizeof(float));
 	p->v = lane_place(l, rows, f->kv_dim * sizeof(float));
-	p->gate = lane_place(l, rows, max_u32(c->ffn_dim, c->dim) * sizeof(float));
+	p->gate = lane_place(l, rows, gate_cols(f) * sizeof(float));
 	p->up = lane_place(l, rows, c->ffn_dim * sizeof(float));
 	p->cos_sin = p->window_cos_sin = lane_place(l, rows, c->rope_dim * sizeof(float));
 	if (c->window_rope_base > 0)
@@ -185,33 +192,27 @@ static void layer_pass(struct forward *f, unsigned thread, uint32_t layer)
 	const struct model_layer *l = &f->setup.model->layers[layer];
 	const struct image_config *c = &f->setup.model->config;
 	struct pass *p = f->pass;
+	float *h = own_h(f, rows_of(f, thread, p->batch.n_rows));
 	const struct products heads = {
-		layer,
-		p->h,
-		c->dim,
-		3,
-		{{ADAPTER_Q, &l->attn_q, p->q}, {ADAPTER_K, &l->attn_k, p->k}, {ADAPTER_V, &l->attn_v, p->v}}};
-	/* gate is free until the feed-forward layer */
-	const struct products attended = {layer, p->h, f->q_dim, 1, {{ADAPTER_OUTPUT, &l->attn_output, p->gate}}};
-	const struct products gated = {
-		layer, p->h, c->dim, 2, {{ADAPTER_GATE, &l->ffn_gate, p->gate}, {ADAPTER_UP, &l->ffn_up, p->up}}};
-	const struct products down = {layer, p->gate, c->ffn_dim, 1, {{ADAPTER_DOWN, &l->ffn_down, p->h}}};
+		layer, NULL,
+		h,     c->dim,
+		3,     {{ADAPTER_Q, &l->attn_q, p->q}, {ADAPTER_K, &l->attn_k, p->k}, {ADAPTER_V, &l->attn_v, p->v}}};
+	const struct products attended = {layer,    NULL, p->h,
+					  f->q_dim, 1,	  {{ADAPTER_OUTPUT, &l->attn_output, p->attended}}};
+	const struct products gated = {layer, step_gate,
+				       h,     c->dim,
+				       2,     {{ADAPTER_GATE, &l->ffn_gate, p->gate}, {ADAPTER_UP, &l->ffn_up, p->up}}};
+	const struct products down = {layer, NULL, p->gate, c->ffn_dim, 1, {{ADAPTER_DOWN, &l->ffn_down, p->h}}};
 
 	step_norm(f, thread, l->attn_norm);
 	step_products(f, thread, &heads);
-	step_bias(f, thread, p->q, l->attn_q_bias, f->q_dim);
-	step_bias(f, thread, p->k, l->attn_k_bias, f->kv_dim);
-	step_bias(f, thread, p->v, l->attn_v_bias, f->kv_dim);
-	step_head_norm(f, thread, p->q, l->attn_q_norm, c->n_heads);
-	step_head_norm(f, thread, p->k, l->attn_k_norm, c->n_kv_heads);
-	step_rotate_and_store(f, thread, layer);
+	step_heads(f, thread, layer);
 	step_attend(f, thread, layer);
 	step_products(f, thread, &attended);
-	step_add(f, thread, p->gate, l->attn_post_norm);
+	step_add(f, thread, p->attended, l->attn_post_norm);
 
 	step_norm(f, thread, l->ffn_norm);
 	step_products(f, thread, &gated);
-	step_gate(f, thread);
 	step_products(f, thread, &down);
 	step_add(f, thread, p->h, l->ffn_post_norm);
 }
@@ -244,6 +245,14 @@ static void run_to(struct forward *f, struct pass *p, uint32_t layer_end)
 	p->under_way = layer_end < f->setup.model->config.n_layers;
 }
 
+static bool attends_itself(const struct batch *batch)
+{
+	for (uint32_t r = 1; r < batch->n_rows; r++)
+		if (batch->rows[r].sequence == batch->rows[r - 1].sequence)
+			return true;
+	return false;
+}
+
 int forward_begin(struct forward *f, const struct batch *batch)
 {
 	struct pass *p = &f->passes[batch->phase];
@@ -251,9 +260,12 @@ int forward_begin(struct forward *f, const struct batch *batch)
 	int rc = wake(f, p);
 	if (rc)
 		return rc;
-	lane_use(&p->lane, batch->n_rows);
+	lane_use(&p->lane, rows_used(f, p->phase, batch->n_rows));
 	p->batch = *batch;
 	adapters_group(p);
+	p->attends_itself = attends_itself(batch);
+	/* Beside gate where rows are many; what other threads still read must not be where the next product goes. */
+	p->attended = p->gate + (is_narrow(f, p->phase, batch->n_rows) ? batch->n_rows * gate_cols(f) : 0);
 	p->layer = 0;
 	p->under_way = true;
 	return 0;
@@ -303,14 +315,15 @@ static void head_pass(void *arg, unsigned thread)
 	struct forward *f = arg;
 	const struct model *m = f->setup.model;
 	step_pick(f, thread);
-	struct operand picked = step_stage(f, thread, f->head.picked, f->head.n, m->config.dim);
+	const float *own = f->head.picked + (size_t)rows_of(f, thread, f->head.n).own * m->config.dim;
+	struct operand picked = step_stage(f, thread, own, f->head.n, m->config.dim);
 	step_product(f, thread, &m->head, picked, f->head.logits);
 }
 
 static void pick_rows(struct forward *f, const uint32_t *rows, uint32_t n)
 {
 	assert(f->pass && !f->pass->under_way && n > 0 && n <= LOGIT_ROWS_MAX);
-	lane_use(&f->head.lane, n);
+	lane_use(&f->head.lane, rows_used(f, f->pass->phase, n));
 	f->head.rows = rows;
 	f->head.n = n;
 }

@@ -117,7 +117,7 @@ static void share_items(struct forward *f, unsigned thread, const struct product
 /* --- the two directions ----------------------------------------------------------------------- */
 
 /* The batch's rows in a quad of a group; returns how many. */
-static uint32_t rows_of(const struct pass *p, const struct adapter_group *group, uint32_t quad, const uint32_t **rows)
+static uint32_t quad_rows(const struct pass *p, const struct adapter_group *group, uint32_t quad, const uint32_t **rows)
 {
 	uint32_t first = quad * LOW_RANK_ROWS, left = group->n - first;
 	*rows = p->adapted + group->first + first;
@@ -137,7 +137,7 @@ static uint32_t width_in(const struct low_rank *m)
 static void run_in(struct forward *f, const struct part *part, uint32_t quad, uint32_t begin, uint32_t end)
 {
 	const uint32_t *rows;
-	uint32_t n = rows_of(f->pass, part->group, quad, &rows);
+	uint32_t n = quad_rows(f->pass, part->group, quad, &rows);
 	const float *x[LOW_RANK_ROWS];
 	float *t[LOW_RANK_ROWS];
 	for (uint32_t i = 0; i < n; i++) {
@@ -155,7 +155,7 @@ static uint32_t width_out(const struct low_rank *m)
 static void run_out(struct forward *f, const struct part *part, uint32_t quad, uint32_t begin, uint32_t end)
 {
 	const uint32_t *rows;
-	uint32_t n = rows_of(f->pass, part->group, quad, &rows);
+	uint32_t n = quad_rows(f->pass, part->group, quad, &rows);
 	const float *t[LOW_RANK_ROWS];
 	float *y[LOW_RANK_ROWS];
 	for (uint32_t i = 0; i < n; i++) {

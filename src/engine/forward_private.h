@@ -12,25 +12,37 @@ struct adapter_group {
 	uint32_t first, n;
 };
 
-/* A pass of one phase, and what it works on. */
+/* How threads divide steps that go row by row. In a wide pass each takes some of the rows. In a narrow one, of so few
+ * rows that waiting for each other costs more than the steps, each does them for all rows, in memory of its own: the
+ * rows of an array behind those that all threads share. */
+enum { NARROW_ROWS = 2 };
+
+struct rows {
+	uint32_t begin, end; /* of the batch, this thread's */
+	uint32_t own;	     /* the first of its own rows of an array; 0: there are none, all rows are shared */
+};
+
+/* A pass of one phase, and what it works on. Arrays marked * are a thread's own in a narrow pass. */
 struct pass {
 	enum phase phase;
 	uint32_t max_rows;
 	struct lane lane;
 	struct batch batch;
 	bool under_way;
-	uint32_t layer; /* the next one to run */
+	bool attends_itself; /* some row attends to what another one of the pass stores */
+	uint32_t layer;	     /* the next one to run */
 	size_t thread_bytes, gemm_bytes;
 
-	float *x;	  /* [max_rows][dim] */
-	float *h;	  /* [max_rows][max(dim, q_dim)] */
+	float *x;	  /* * [max_rows][dim] */
+	float *h;	  /* * [max_rows][max(dim, q_dim)]; shared rows for attention's output and the layer's last */
 	float *q;	  /* [max_rows][q_dim] */
 	float *k, *v;	  /* [max_rows][kv_dim] */
-	float *gate, *up; /* [max_rows][ffn_dim]; gate is [max(ffn_dim, dim)] wide: it also takes attention's output */
-	float *cos_sin;	  /* [max_rows][rope_dim], as rope_angles writes them */
+	float *gate, *up; /* [max_rows][ffn_dim] */
+	float *attended;  /* [max_rows][dim] attention's output, projected; where gate is in a wide pass */
+	float *cos_sin;	  /* * [max_rows][rope_dim], as rope_angles writes them */
 	float *window_cos_sin;	/* the same for layers with a window, where they have a rotary base of their own */
 	void *a;		/* PREFILL: [max_rows up to 32][max_cols] bfloat16 or float32, a product's operand */
-	struct activations act; /* DECODE: a product's operand, [max_rows][max_cols] */
+	struct activations act; /* DECODE: * a product's operand, [max_rows][max_cols] */
 	uint32_t *adapted;	/* [max_rows] rows with an adapter, group by group */
 	struct adapter_group *groups; /* [max_rows] */
 	uint32_t n_groups;	      /* 0: no row has an adapter */
@@ -44,7 +56,7 @@ struct head {
 	const uint32_t *rows;
 	uint32_t n;
 	float *logits;			      /* [LOGIT_ROWS_MAX][vocab] */
-	float *picked;			      /* [LOGIT_ROWS_MAX][dim] */
+	float *picked;			      /* * [LOGIT_ROWS_MAX][dim] */
 	struct sampler_candidate *candidates; /* [n_threads][vocab] */
 };
 
@@ -67,6 +79,7 @@ struct forward {
 /* One product's operand, staged in the pass at hand. */
 struct operand {
 	uint32_t n_rows, cols;
+	uint32_t own; /* as in struct rows */
 };
 
 /* Products of one operand at most, and columns of pass->t. */
@@ -81,6 +94,8 @@ struct product {
 /* Products in one layer that have the operand x [rows of the batch][cols] in common. */
 struct products {
 	uint32_t layer;
+	/* What each thread does with its share of the outputs before others see them; NULL: nothing. */
+	void (*then)(struct forward *f, unsigned thread);
 	const float *x;
 	uint32_t cols;
 	uint32_t n;
@@ -89,28 +104,33 @@ struct products {
 
 /* The steps of a pass, each run by every thread: `thread` does its share. Those that say so end with a barrier. */
 
+/* This thread's rows of `n` in the phase of the pass at hand. */
+struct rows rows_of(const struct forward *f, unsigned thread, uint32_t n);
+/* Whether passes of `n` rows are narrow, and how many rows of the arrays they use. */
+bool is_narrow(const struct forward *f, enum phase phase, uint32_t n);
+uint32_t rows_used(const struct forward *f, enum phase phase, uint32_t n);
+/* A thread's own rows of h, [n][dim]. */
+float *own_h(const struct forward *f, struct rows rows);
+
 /* x [rows][dim] = the tokens' embeddings, and the angles of the rows' positions. */
 void step_embed(struct forward *f, unsigned thread);
 /* h [rows][dim] = x, normed. */
 void step_norm(struct forward *f, unsigned thread, const float *weight);
-/* Makes x [n_rows][cols] the operand of the products that follow; ends with a barrier. */
+/* Makes x [n_rows][cols] the operand of the products that follow; ends with a barrier unless it is narrow. */
 struct operand step_stage(struct forward *f, unsigned thread, const float *x, uint32_t n_rows, uint32_t cols);
 /* y [n_rows][w->rows] = operand times W^T: this thread's share of the outputs. No barrier: the caller has several. */
 void step_product(struct forward *f, unsigned thread, const struct matrix *w, struct operand operand, float *y);
 /* y = x W^T for each of the products, and for rows with an adapter y += scale B (A x); ends with a barrier. */
 void step_products(struct forward *f, unsigned thread, const struct products *products);
-/* y [rows][n] += bias [n]; NULL: there is none. */
-void step_bias(struct forward *f, unsigned thread, float *y, const float *bias, uint32_t n);
-/* Norms each head of y [rows][n_heads][head_dim]; NULL: there is no such norm. */
-void step_head_norm(struct forward *f, unsigned thread, float *y, const float *weight, uint32_t n_heads);
-/* Rotates q and k, stores k and v in the sequences' pages; ends with a barrier. */
-void step_rotate_and_store(struct forward *f, unsigned thread, uint32_t layer);
+/* Biases, norms and rotates the heads of q, k and v, and stores k and v in the sequences' pages; ends with a barrier if
+ * the pass attends itself. */
+void step_heads(struct forward *f, unsigned thread, uint32_t layer);
 /* h [rows][q_dim] = attention; ends with a barrier. */
 void step_attend(struct forward *f, unsigned thread, uint32_t layer);
-/* gate [rows][ffn_dim] = activation(gate) * up */
+/* gate [rows][ffn_dim] = activation(gate) * up, for this thread's outputs of both. */
 void step_gate(struct forward *f, unsigned thread);
-/* x += y [rows][dim], which is normed before where there is such a norm. */
-void step_add(struct forward *f, unsigned thread, float *y, const float *post_norm);
+/* x += y [rows][dim], which is normed before where there is such a norm (into h). */
+void step_add(struct forward *f, unsigned thread, const float *y, const float *post_norm);
 /* Norms the rows whose logits are asked for. */
 void step_pick(struct forward *f, unsigned thread);
 

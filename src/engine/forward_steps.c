@@ -12,30 +12,82 @@ static void share(struct forward *f, uint32_t n, unsigned thread, uint32_t *begi
 	team_share(n, thread, team_n_threads(f->setup.team), begin, end);
 }
 
+/* --- rows ------------------------------------------------------------------------------------- */
+
+bool is_narrow(const struct forward *f, enum phase phase, uint32_t n)
+{
+	return phase == PHASE_DECODE && n <= NARROW_ROWS && n * (1 + team_n_threads(f->setup.team)) <= DECODE_ROWS_MAX;
+}
+
+uint32_t rows_used(const struct forward *f, enum phase phase, uint32_t n)
+{
+	return is_narrow(f, phase, n) ? n * (1 + team_n_threads(f->setup.team)) : n;
+}
+
+struct rows rows_of(const struct forward *f, unsigned thread, uint32_t n)
+{
+	struct rows rows = {0, n, n * (1 + thread)};
+	if (is_narrow(f, f->pass->phase, n))
+		return rows;
+	team_share(n, thread, team_n_threads(f->setup.team), &rows.begin, &rows.end);
+	rows.own = 0;
+	return rows;
+}
+
+float *own_h(const struct forward *f, struct rows rows)
+{
+	uint32_t dim = f->setup.model->config.dim;
+	return f->pass->h + (size_t)rows.own * (dim > f->q_dim ? dim : f->q_dim);
+}
+
+static float *own_x(const struct forward *f, struct rows rows)
+{
+	return f->pass->x + (size_t)rows.own * f->setup.model->config.dim;
+}
+
+/* --- products --------------------------------------------------------------------------------- */
+
+/* Rows from `first` on of what decode products read. */
+static struct activations activations_from(const struct forward *f, size_t first, uint32_t n_rows, uint32_t cols)
+{
+	const struct activations *all = &f->pass->act;
+	return (struct activations){
+		.f32 = all->f32 + first,
+		.bf16 = all->bf16 + first,
+		.group_sum = all->group_sum + first / PACK_GROUP,
+		.half_sum = all->half_sum + first / (PACK_GROUP / 2),
+		.n_rows = n_rows,
+		.cols = cols,
+	};
+}
+
 struct operand step_stage(struct forward *f, unsigned thread, const float *x, uint32_t n_rows, uint32_t cols)
 {
 	const struct kernels *kernels = f->setup.kernels;
-	struct operand operand = {n_rows, cols};
-	uint32_t begin, end;
-	share(f, n_rows, thread, &begin, &end);
-	size_t from = (size_t)begin * cols, n = (size_t)(end - begin) * cols;
-	if (end > begin && f->pass->phase == PHASE_DECODE) {
-		struct activations part = {
-			.f32 = f->pass->act.f32 + from,
-			.bf16 = f->pass->act.bf16 + from,
-			.group_sum = f->pass->act.group_sum + from / PACK_GROUP,
-			.half_sum = f->pass->act.half_sum + from / (PACK_GROUP / 2),
-			.n_rows = end - begin,
-			.cols = cols,
-		};
+	struct rows rows = rows_of(f, thread, n_rows);
+	struct operand operand = {n_rows, cols, rows.own};
+	size_t from = (size_t)rows.begin * cols, n = (size_t)(rows.end - rows.begin) * cols;
+	if (n && f->pass->phase == PHASE_DECODE) {
+		size_t first = (size_t)rows.own * f->max_cols + from;
+		struct activations part = activations_from(f, first, rows.end - rows.begin, cols);
 		kernels->prepare(&part, x + from, f->setup.numerics);
-	} else if (end > begin && f->setup.numerics == NUMERICS_BF16) {
+	} else if (n && f->setup.numerics == NUMERICS_BF16) {
 		kernels->to_bf16((uint16_t *)f->pass->a + from, x + from, (uint32_t)n);
-	} else if (end > begin) {
+	} else if (n) {
 		memcpy((float *)f->pass->a + from, x + from, n * sizeof(float));
 	}
-	team_barrier(f->setup.team);
+	if (!rows.own)
+		team_barrier(f->setup.team);
 	return operand;
+}
+
+/* The outputs of a product that are this thread's: columns of y, in whole blocks or panels but for the last. */
+static void share_outputs(struct forward *f, unsigned thread, const struct matrix *w, uint32_t *begin, uint32_t *end)
+{
+	if (f->pass->phase == PHASE_DECODE)
+		share(f, (w->rows + PACK_ROWS - 1) / PACK_ROWS, thread, begin, end);
+	else
+		share(f, gemm_n_panels(w), thread, begin, end);
 }
 
 void step_product(struct forward *f, unsigned thread, const struct matrix *w, struct operand operand, float *y)
@@ -43,14 +95,12 @@ void step_product(struct forward *f, unsigned thread, const struct matrix *w, st
 	uint32_t begin, end;
 	if (thread == 0)
 		f->n_products++;
+	share_outputs(f, thread, w, &begin, &end);
 	if (f->pass->phase == PHASE_DECODE) {
-		struct activations act = f->pass->act;
-		act.n_rows = operand.n_rows;
-		act.cols = operand.cols;
-		share(f, (w->rows + PACK_ROWS - 1) / PACK_ROWS, thread, &begin, &end);
+		struct activations act =
+			activations_from(f, (size_t)operand.own * f->max_cols, operand.n_rows, operand.cols);
 		f->setup.kernels->decode_product(w, begin, end, &act, y, w->rows, f->setup.numerics);
 	} else {
-		share(f, gemm_n_panels(w), thread, &begin, &end);
 		gemm_run(f->setup.gemm, w, begin, end, f->pass->a, operand.n_rows, y, w->rows,
 			 f->pass->thread_scratch + thread * f->pass->thread_bytes);
 	}
@@ -61,131 +111,201 @@ void step_products(struct forward *f, unsigned thread, const struct products *pr
 	struct operand operand = step_stage(f, thread, products->x, f->pass->batch.n_rows, products->cols);
 	for (uint32_t i = 0; i < products->n; i++)
 		step_product(f, thread, products->each[i].w, operand, products->each[i].y);
-	adapters_in(f, thread, products);
-	team_barrier(f->setup.team);
 	if (f->pass->n_groups) {
+		adapters_in(f, thread, products);
+		team_barrier(f->setup.team);
 		adapters_out(f, thread, products);
 		team_barrier(f->setup.team);
 	}
+	if (products->then)
+		products->then(f, thread);
+	if (products->then || !f->pass->n_groups)
+		team_barrier(f->setup.team);
 }
+
+/* --- rows of the residual stream -------------------------------------------------------------- */
 
 void step_norm(struct forward *f, unsigned thread, const float *weight)
 {
 	const struct image_config *c = &f->setup.model->config;
-	uint32_t begin, end;
-	share(f, f->pass->batch.n_rows, thread, &begin, &end);
-	for (uint32_t r = begin; r < end; r++)
-		f->setup.kernels->rms_norm(f->pass->h + (size_t)r * c->dim, f->pass->x + (size_t)r * c->dim, weight,
-					   c->dim, c->norm_eps);
+	struct rows rows = rows_of(f, thread, f->pass->batch.n_rows);
+	float *h = own_h(f, rows);
+	const float *x = own_x(f, rows);
+	for (uint32_t r = rows.begin; r < rows.end; r++)
+		f->setup.kernels->rms_norm(h + (size_t)r * c->dim, x + (size_t)r * c->dim, weight, c->dim, c->norm_eps);
 }
 
-static void set_angles(struct forward *f, uint32_t row)
+/* The angles of row `row` at `at` of the pass's. */
+static void set_angles(struct forward *f, uint32_t row, uint32_t at)
 {
 	const struct image_config *c = &f->setup.model->config;
 	uint32_t position = f->pass->batch.rows[row].position;
-	rope_angles(&f->rope, position, f->pass->cos_sin + (size_t)row * c->rope_dim);
+	rope_angles(&f->rope, position, f->pass->cos_sin + (size_t)at * c->rope_dim);
 	if (c->window_rope_base > 0)
-		rope_angles(&f->window_rope, position, f->pass->window_cos_sin + (size_t)row * c->rope_dim);
+		rope_angles(&f->window_rope, position, f->pass->window_cos_sin + (size_t)at * c->rope_dim);
 }
 
 void step_embed(struct forward *f, unsigned thread)
 {
 	const struct model *m = f->setup.model;
-	uint32_t dim = m->config.dim, begin, end;
-	share(f, f->pass->batch.n_rows, thread, &begin, &end);
-	for (uint32_t r = begin; r < end; r++) {
-		float *x = f->pass->x + (size_t)r * dim;
+	struct rows rows = rows_of(f, thread, f->pass->batch.n_rows);
+	uint32_t dim = m->config.dim;
+	for (uint32_t r = rows.begin; r < rows.end; r++) {
+		float *x = own_x(f, rows) + (size_t)r * dim;
 		f->setup.kernels->expand_row(&m->token_embd, f->pass->batch.rows[r].token, x);
 		for (uint32_t i = 0; i < dim && m->config.embedding_scale != 1; i++)
 			x[i] *= m->config.embedding_scale;
-		set_angles(f, r);
+		set_angles(f, r, rows.own + r);
 	}
 }
 
-void step_bias(struct forward *f, unsigned thread, float *y, const float *bias, uint32_t n)
-{
-	uint32_t begin, end;
-	share(f, f->pass->batch.n_rows, thread, &begin, &end);
-	for (uint32_t r = begin; r < end && bias; r++)
-		f->setup.kernels->add(y + (size_t)r * n, bias, n);
-}
-
-void step_head_norm(struct forward *f, unsigned thread, float *y, const float *weight, uint32_t n_heads)
+void step_add(struct forward *f, unsigned thread, const float *y, const float *post_norm)
 {
 	const struct image_config *c = &f->setup.model->config;
+	struct rows rows = rows_of(f, thread, f->pass->batch.n_rows);
+	float *x = own_x(f, rows), *h = own_h(f, rows);
+	for (uint32_t r = rows.begin; r < rows.end; r++) {
+		const float *row = y + (size_t)r * c->dim;
+		float *normed = h + (size_t)r * c->dim;
+		if (post_norm)
+			f->setup.kernels->rms_norm(normed, row, post_norm, c->dim, c->norm_eps);
+		f->setup.kernels->add(x + (size_t)r * c->dim, post_norm ? normed : row, c->dim);
+	}
+}
+
+void step_gate(struct forward *f, unsigned thread)
+{
+	const struct matrix *w = &f->setup.model->layers[0].ffn_gate; /* of the same shape in all layers */
+	uint32_t n = f->setup.model->config.ffn_dim,
+		 unit = f->pass->phase == PHASE_DECODE ? PACK_ROWS : GEMM_PANEL_ROWS;
 	uint32_t begin, end;
-	share(f, f->pass->batch.n_rows, thread, &begin, &end);
-	for (uint32_t head = begin * n_heads; head < end * n_heads && weight; head++)
-		f->setup.kernels->rms_norm(y + (size_t)head * c->head_dim, y + (size_t)head * c->head_dim, weight,
+	share_outputs(f, thread, w, &begin, &end);
+	begin *= unit;
+	end = end * unit < n ? end * unit : n;
+	for (uint32_t r = 0; r < f->pass->batch.n_rows && begin < end; r++) {
+		float *gate = f->pass->gate + (size_t)r * n + begin;
+		f->gate(gate, gate, f->pass->up + (size_t)r * n + begin, end - begin);
+	}
+}
+
+void step_pick(struct forward *f, unsigned thread)
+{
+	const struct model *m = f->setup.model;
+	struct rows rows = rows_of(f, thread, f->head.n);
+	const float *x = own_x(f, rows_of(f, thread, f->pass->batch.n_rows));
+	uint32_t dim = m->config.dim;
+	for (uint32_t i = rows.begin; i < rows.end; i++)
+		f->setup.kernels->rms_norm(f->head.picked + (size_t)(rows.own + i) * dim,
+					   x + (size_t)f->head.rows[i] * dim, m->output_norm, dim, m->config.norm_eps);
+}
+
+/* --- heads ------------------------------------------------------------------------------------ */
+
+/* A row's query heads of one KV head, and that head. */
+struct head_item {
+	uint32_t row, head;
+	size_t q_at, kv_at; /* in a row of q, of k and v */
+	uint32_t group;	    /* query heads */
+};
+
+static struct head_item head_item(const struct forward *f, uint32_t number)
+{
+	const struct image_config *c = &f->setup.model->config;
+	struct head_item item = {.row = number / c->n_kv_heads, .head = number % c->n_kv_heads};
+	item.group = c->n_heads / c->n_kv_heads;
+	item.q_at = (size_t)item.head * item.group * c->head_dim;
+	item.kv_at = (size_t)item.head * c->head_dim;
+	return item;
+}
+
+/* The threads divide (row, KV head) pairs, in step_heads and in step_attend alike. */
+static void share_heads(struct forward *f, unsigned thread, uint32_t *begin, uint32_t *end)
+{
+	share(f, f->pass->batch.n_rows * f->setup.model->config.n_kv_heads, thread, begin, end);
+}
+
+/* y [n_heads][head_dim] += bias, then normed; NULL: there is none. */
+static void bias_and_norm(struct forward *f, float *y, uint32_t n_heads, const float *bias, const float *norm)
+{
+	const struct image_config *c = &f->setup.model->config;
+	if (bias)
+		f->setup.kernels->add(y, bias, n_heads * c->head_dim);
+	for (uint32_t head = 0; head < n_heads && norm; head++)
+		f->setup.kernels->rms_norm(y + (size_t)head * c->head_dim, y + (size_t)head * c->head_dim, norm,
 					   c->head_dim, c->norm_eps);
 }
 
-/* Stores one row's rotated key and its value in their page. */
-static void store_kv(struct forward *f, uint32_t layer, uint32_t row)
+/* Stores a head's rotated key and its value in their page. */
+static void store_kv(struct forward *f, uint32_t layer, const struct head_item *item, const float *k, const float *v)
 {
-	const struct image_config *c = &f->setup.model->config;
-	const struct batch_row *r = &f->pass->batch.rows[row];
+	const struct batch_row *r = &f->pass->batch.rows[item->row];
 	struct kv_page *page = r->sequence->pages[r->position / KV_PAGE_TOKENS];
-	uint32_t slot = r->position % KV_PAGE_TOKENS, d = c->head_dim;
+	uint32_t slot = r->position % KV_PAGE_TOKENS, d = f->setup.model->config.head_dim;
+	uint16_t *keys = kv_keys(f->setup.kv, page, layer, item->head);
+	uint16_t *values = kv_values(f->setup.kv, page, layer, item->head);
 	uint16_t key[256], value[256];
 	assert(d <= sizeof key / sizeof *key);
 	assert(kv_may_store(page, slot, f->pass->batch.phase));
-	for (uint32_t head = 0; head < c->n_kv_heads; head++) {
-		size_t from = (size_t)row * f->kv_dim + (size_t)head * d;
-		uint16_t *keys = kv_keys(f->setup.kv, page, layer, head);
-		uint16_t *values = kv_values(f->setup.kv, page, layer, head);
-		f->setup.kernels->to_bf16(key, f->pass->k + from, d);
-		f->setup.kernels->to_bf16(value, f->pass->v + from, d);
-		for (uint32_t i = 0; i < d; i++) {
-			keys[kv_key_at(slot, i)] = key[i];
-			values[kv_value_at(slot, i, d)] = value[i];
-		}
+	f->setup.kernels->to_bf16(key, k, d);
+	f->setup.kernels->to_bf16(value, v, d);
+	for (uint32_t i = 0; i < d; i += 2) {
+		memcpy(&keys[kv_key_at(slot, i)], &key[i], 2 * sizeof *key); /* a pair of dimensions */
+		values[kv_value_at(slot, i, d)] = value[i];
+		values[kv_value_at(slot, i + 1, d)] = value[i + 1];
 	}
 }
 
-void step_rotate_and_store(struct forward *f, unsigned thread, uint32_t layer)
+void step_heads(struct forward *f, unsigned thread, uint32_t layer)
 {
 	const struct image_config *c = &f->setup.model->config;
-	const float *angles = f->setup.model->layers[layer].window ? f->pass->window_cos_sin : f->pass->cos_sin;
-	uint32_t begin, end;
-	share(f, f->pass->batch.n_rows, thread, &begin, &end);
-	for (uint32_t r = begin; r < end; r++) {
-		const float *row = angles + (size_t)r * c->rope_dim;
-		f->rotate(f->pass->q + (size_t)r * f->q_dim, row, c->n_heads, c->head_dim, c->rope_dim);
-		f->rotate(f->pass->k + (size_t)r * f->kv_dim, row, c->n_kv_heads, c->head_dim, c->rope_dim);
-		if (f->pass->batch.rows[r].sequence)
-			store_kv(f, layer, r);
+	const struct model_layer *l = &f->setup.model->layers[layer];
+	const float *angles = l->window ? f->pass->window_cos_sin : f->pass->cos_sin;
+	uint32_t own = rows_of(f, thread, f->pass->batch.n_rows).own, begin, end;
+	share_heads(f, thread, &begin, &end);
+	for (uint32_t number = begin; number < end; number++) {
+		struct head_item item = head_item(f, number);
+		const float *row = angles + (size_t)(own + item.row) * c->rope_dim;
+		float *q = f->pass->q + (size_t)item.row * f->q_dim + item.q_at;
+		float *k = f->pass->k + (size_t)item.row * f->kv_dim + item.kv_at;
+		float *v = f->pass->v + (size_t)item.row * f->kv_dim + item.kv_at;
+		bias_and_norm(f, q, item.group, l->attn_q_bias ? l->attn_q_bias + item.q_at : NULL, l->attn_q_norm);
+		bias_and_norm(f, k, 1, l->attn_k_bias ? l->attn_k_bias + item.kv_at : NULL, l->attn_k_norm);
+		bias_and_norm(f, v, 1, l->attn_v_bias ? l->attn_v_bias + item.kv_at : NULL, NULL);
+		f->rotate(q, row, item.group, c->head_dim, c->rope_dim);
+		f->rotate(k, row, 1, c->head_dim, c->rope_dim);
+		if (f->pass->batch.rows[item.row].sequence)
+			store_kv(f, layer, &item, k, v);
 	}
-	team_barrier(f->setup.team);
+	if (f->pass->attends_itself)
+		team_barrier(f->setup.team);
 }
 
-/* The threads divide (row, KV head) pairs. */
 void step_attend(struct forward *f, unsigned thread, uint32_t layer)
 {
 	const struct image_config *c = &f->setup.model->config;
-	uint32_t group = c->n_heads / c->n_kv_heads, window = f->setup.model->layers[layer].window, begin, end;
+	uint32_t window = f->setup.model->layers[layer].window, begin, end;
 	const uint16_t **k = (void *)(f->pass->thread_scratch + thread * f->pass->thread_bytes + f->pass->gemm_bytes);
 	const uint16_t **v = k + kv_pages_for(f->setup.max_context);
-	share(f, f->pass->batch.n_rows * c->n_kv_heads, thread, &begin, &end);
-	for (uint32_t item = begin; item < end; item++) {
-		uint32_t row = item / c->n_kv_heads, head = item % c->n_kv_heads;
-		const struct batch_row *r = &f->pass->batch.rows[row];
+	share_heads(f, thread, &begin, &end);
+	for (uint32_t number = begin; number < end; number++) {
+		struct head_item item = head_item(f, number);
+		const struct batch_row *r = &f->pass->batch.rows[item.row];
 		if (!r->sequence)
 			continue;
 		uint32_t first = window && r->position >= window ? r->position + 1 - window : 0;
 		uint32_t n_pages = kv_pages_for(r->position + 1);
 		for (uint32_t p = first / KV_PAGE_TOKENS; p < n_pages; p++) {
 			assert(kv_may_read(r->sequence->pages[p], f->pass->batch.phase));
-			k[p] = kv_keys(f->setup.kv, r->sequence->pages[p], layer, head);
-			v[p] = kv_values(f->setup.kv, r->sequence->pages[p], layer, head);
+			k[p] = kv_keys(f->setup.kv, r->sequence->pages[p], layer, item.head);
+			v[p] = kv_values(f->setup.kv, r->sequence->pages[p], layer, item.head);
 		}
-		size_t at = (size_t)row * f->q_dim + (size_t)head * group * c->head_dim;
+		size_t at = (size_t)item.row * f->q_dim + item.q_at;
 		struct attention a = {
 			.q = f->pass->q + at,
 			.out = f->pass->h + at,
 			.k = k,
 			.v = v,
-			.n_q = group,
+			.n_q = item.group,
 			.head_dim = c->head_dim,
 			.first_token = first,
 			.n_tokens = r->position + 1,
@@ -194,35 +314,4 @@ void step_attend(struct forward *f, unsigned thread, uint32_t layer)
 		f->setup.kernels->attention(&a);
 	}
 	team_barrier(f->setup.team);
-}
-
-void step_add(struct forward *f, unsigned thread, float *y, const float *post_norm)
-{
-	const struct image_config *c = &f->setup.model->config;
-	uint32_t begin, end;
-	share(f, f->pass->batch.n_rows, thread, &begin, &end);
-	for (uint32_t r = begin; r < end; r++) {
-		float *row = y + (size_t)r * c->dim;
-		if (post_norm)
-			f->setup.kernels->rms_norm(row, row, post_norm, c->dim, c->norm_eps);
-		f->setup.kernels->add(f->pass->x + (size_t)r * c->dim, row, c->dim);
-	}
-}
-
-void step_gate(struct forward *f, unsigned thread)
-{
-	uint32_t n = f->setup.model->config.ffn_dim, begin, end;
-	share(f, f->pass->batch.n_rows, thread, &begin, &end);
-	for (uint32_t r = begin; r < end; r++)
-		f->gate(f->pass->gate + (size_t)r * n, f->pass->gate + (size_t)r * n, f->pass->up + (size_t)r * n, n);
-}
-
-void step_pick(struct forward *f, unsigned thread)
-{
-	const struct model *m = f->setup.model;
-	uint32_t dim = m->config.dim, begin, end;
-	share(f, f->head.n, thread, &begin, &end);
-	for (uint32_t i = begin; i < end; i++)
-		f->setup.kernels->rms_norm(f->head.picked + (size_t)i * dim, f->pass->x + (size_t)f->head.rows[i] * dim,
-					   m->output_norm, dim, m->config.norm_eps);
 }
