@@ -245,11 +245,15 @@ static void run_to(struct forward *f, struct pass *p, uint32_t layer_end)
 	p->under_way = layer_end < f->setup.model->config.n_layers;
 }
 
+/* Prompts do, nearly always; of answers only those that are replayed. */
 static bool attends_itself(const struct batch *batch)
 {
+	if (batch->phase == PHASE_PREFILL)
+		return true;
 	for (uint32_t r = 1; r < batch->n_rows; r++)
-		if (batch->rows[r].sequence == batch->rows[r - 1].sequence)
-			return true;
+		for (uint32_t before = 0; before < r; before++)
+			if (batch->rows[r].sequence == batch->rows[before].sequence)
+				return true;
 	return false;
 }
 

@@ -218,10 +218,11 @@ static struct head_item head_item(const struct forward *f, uint32_t number)
 	return item;
 }
 
-/* The threads divide (row, KV head) pairs, in step_heads and in step_attend alike. */
-static void share_heads(struct forward *f, unsigned thread, uint32_t *begin, uint32_t *end)
+/* The threads divide (row, KV head) pairs, in step_heads and in step_attend alike. They take turns: later rows of a
+ * prompt attend to more, so a thread with the second half of them would be the last. */
+static uint32_t n_head_items(const struct forward *f)
 {
-	share(f, f->pass->batch.n_rows * f->setup.model->config.n_kv_heads, thread, begin, end);
+	return f->pass->batch.n_rows * f->setup.model->config.n_kv_heads;
 }
 
 /* y [n_heads][head_dim] += bias, then normed; NULL: there is none. */
@@ -260,9 +261,8 @@ void step_heads(struct forward *f, unsigned thread, uint32_t layer)
 	const struct image_config *c = &f->setup.model->config;
 	const struct model_layer *l = &f->setup.model->layers[layer];
 	const float *angles = l->window ? f->pass->window_cos_sin : f->pass->cos_sin;
-	uint32_t own = rows_of(f, thread, f->pass->batch.n_rows).own, begin, end;
-	share_heads(f, thread, &begin, &end);
-	for (uint32_t number = begin; number < end; number++) {
+	uint32_t own = rows_of(f, thread, f->pass->batch.n_rows).own, n = n_head_items(f);
+	for (uint32_t number = thread; number < n; number += team_n_threads(f->setup.team)) {
 		struct head_item item = head_item(f, number);
 		const float *row = angles + (size_t)(own + item.row) * c->rope_dim;
 		float *q = f->pass->q + (size_t)item.row * f->q_dim + item.q_at;
@@ -283,11 +283,10 @@ void step_heads(struct forward *f, unsigned thread, uint32_t layer)
 void step_attend(struct forward *f, unsigned thread, uint32_t layer)
 {
 	const struct image_config *c = &f->setup.model->config;
-	uint32_t window = f->setup.model->layers[layer].window, begin, end;
+	uint32_t window = f->setup.model->layers[layer].window, n = n_head_items(f);
 	const uint16_t **k = (void *)(f->pass->thread_scratch + thread * f->pass->thread_bytes + f->pass->gemm_bytes);
 	const uint16_t **v = k + kv_pages_for(f->setup.max_context);
-	share_heads(f, thread, &begin, &end);
-	for (uint32_t number = begin; number < end; number++) {
+	for (uint32_t number = thread; number < n; number += team_n_threads(f->setup.team)) {
 		struct head_item item = head_item(f, number);
 		const struct batch_row *r = &f->pass->batch.rows[item.row];
 		if (!r->sequence)

@@ -11,7 +11,8 @@
  * columns (A's stride is compiled in) and height, 16 for a model of two widths: 20 KiB of code each. The tile costs two
  * passes over 256 bytes for every 2 * 64 * 2048 operations. Heights are the multiples of 4 up to 32, at all of which
  * the ukernel runs at full speed: a tail takes the next height up, over rows that are readable but do not matter, and
- * leaves them in the tile. All ukernels add to the tile, which starts at zero or with C.
+ * leaves them in the tile. Where a row is one slab the ukernel sets the tile; else it adds to it, which starts at zero
+ * or with C.
  *
  * Rejected: oneDNN's matmul primitive (allocates, locks, brings its own threads), its `transform` (a second pass over
  * what expand_slab can write in order at once), a ukernel with C's own stride (one per matrix, and none for a caller
@@ -102,7 +103,7 @@ static int ukernel_status(dnnl_status_t status, uint32_t height, uint32_t k, uin
 	}
 }
 
-/* tile [height][64] += A [height][cols, of which k] x panel [k][64] */
+/* tile [height][64] = A [height][cols, of which k] x panel [k][64], plus what it was where k is less than cols. */
 static int ukernel_new(struct gemm *gemm, uint32_t height, uint32_t k, uint32_t cols, dnnl_brgemm_t *out,
 		       struct err *err)
 {
@@ -116,7 +117,7 @@ static int ukernel_new(struct gemm *gemm, uint32_t height, uint32_t k, uint32_t 
 	status = dnnl_brgemm_create(&ukernel, height, GEMM_PANEL_ROWS, k, 1, cols, GEMM_PANEL_ROWS, GEMM_PANEL_ROWS,
 				    type, type, dnnl_f32);
 	if (status == dnnl_success)
-		status = dnnl_brgemm_set_add_C(ukernel, 1);
+		status = dnnl_brgemm_set_add_C(ukernel, k < cols);
 	if (status == dnnl_success)
 		status = dnnl_brgemm_finalize(ukernel);
 	if (status == dnnl_success)
@@ -318,7 +319,8 @@ static void step_run(const struct step *step, uint32_t m)
 		const void *a = step->a + row * a_row_bytes;
 		float *c = step->c + row * step->c_stride;
 
-		memset(step->tile, 0, height_of(ukernel) * GEMM_PANEL_ROWS * sizeof(float));
+		if (step->k < step->a_stride || step->gemm->level == CPU_LEVEL_REF) /* the ukernel adds */
+			memset(step->tile, 0, height_of(ukernel) * GEMM_PANEL_ROWS * sizeof(float));
 		for (uint32_t i = 0; i < n_rows && !step->first; i++)
 			memcpy(step->tile + i * GEMM_PANEL_ROWS, c + i * step->c_stride, c_row_bytes);
 		if (step->gemm->level == CPU_LEVEL_REF)
