@@ -52,22 +52,10 @@ static int predict(const struct judge *j, struct way *way, uint32_t begin, uint3
 	return 0;
 }
 
-/* log(sum(exp(x))) */
-static double log_sum_exp(const float *x, uint32_t n)
-{
-	float largest = x[0];
-	double sum = 0;
-	for (uint32_t i = 1; i < n; i++)
-		largest = x[i] > largest ? x[i] : largest;
-	for (uint32_t i = 0; i < n; i++)
-		sum += exp((double)x[i] - (double)largest);
-	return log(sum) + (double)largest;
-}
-
 static void judge_row(struct judge *j, uint32_t row)
 {
 	const float *p = j->reference.logits + (size_t)row * j->vocab, *q = j->way->logits + (size_t)row * j->vocab;
-	double p_norm = log_sum_exp(p, j->vocab), q_norm = log_sum_exp(q, j->vocab), kl = 0;
+	double p_norm = sampler_log_sum_exp(p, j->vocab), q_norm = sampler_log_sum_exp(q, j->vocab), kl = 0;
 	for (uint32_t i = 0; i < j->vocab; i++) {
 		double log_p = (double)p[i] - p_norm;
 		kl += exp(log_p) * (log_p - ((double)q[i] - q_norm));
