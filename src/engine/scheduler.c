@@ -81,6 +81,14 @@ uint32_t scheduler_n_running(const struct scheduler *s)
 	return s->n_running;
 }
 
+uint32_t scheduler_n_prompts(const struct scheduler *s)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < s->n_running; i++)
+		n += s->running[i]->state == GENERATION_PREFILL && !s->running[i]->blocked;
+	return n;
+}
+
 uint32_t scheduler_n_waiting(const struct scheduler *s)
 {
 	uint32_t n = 0;
@@ -307,22 +315,37 @@ uint32_t scheduler_decode_step(struct scheduler *s)
 
 /* --- prefill ---------------------------------------------------------------------------------- */
 
-/* Every prompt gets an equal part of the rows (the oldest ones a row each when there are fewer rows than prompts); what
- * short ones do not need goes to the oldest that does. */
+/* Prompt tokens of a span's call that this pass does not compute. */
+static uint32_t left_over(const struct scheduler_span *span)
+{
+	return span->generation->n_prompt - span->generation->kv.n_tokens - span->n;
+}
+
+static uint32_t give_rows(struct scheduler_span *span, uint32_t n)
+{
+	n = minimum(n, left_over(span));
+	span->n += n;
+	return n;
+}
+
+/* Of the prompts that could use more rows, the one that needs the fewest; the older of equals. NULL: none. */
+static struct scheduler_span *nearest_to_its_end(struct scheduler_span *spans, uint32_t n)
+{
+	struct scheduler_span *nearest = NULL;
+	for (uint32_t i = 0; i < n; i++)
+		if (left_over(&spans[i]) && (!nearest || left_over(&spans[i]) < left_over(nearest)))
+			nearest = &spans[i];
+	return nearest;
+}
+
+/* Half of the rows, at least one, for the oldest prompt, the rest for those that are nearest to their end. */
 static void share_rows(struct scheduler_span *spans, uint32_t n, uint32_t max_rows)
 {
-	uint32_t left = max_rows, part = n && max_rows > n ? max_rows / n : 1;
-	for (uint32_t i = 0; i < n; i++) {
-		const struct generation *g = spans[i].generation;
-		spans[i].n = minimum(g->n_prompt - g->kv.n_tokens, minimum(part, left));
-		left -= spans[i].n;
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		const struct generation *g = spans[i].generation;
-		uint32_t more = minimum(g->n_prompt - g->kv.n_tokens - spans[i].n, left);
-		spans[i].n += more;
-		left -= more;
-	}
+	uint32_t left = max_rows;
+	if (n)
+		left -= give_rows(&spans[0], (max_rows + 1) / 2);
+	for (struct scheduler_span *span; left && (span = nearest_to_its_end(spans, n));)
+		left -= give_rows(span, left);
 }
 
 static uint32_t choose_prefilling(struct scheduler *s, uint32_t max_rows, struct scheduler_span *spans)

@@ -4,9 +4,11 @@
  * by one chunk. A long prompt thus costs running streams one chunk per token, whose size the caller sets as it goes,
  * and new calls start between two tokens of the old ones.
  *
- * Sharing a chunk. Every prompt gets an equal part; what short ones do not need goes to the oldest that does. So a
- * short prompt behind a long one has its first token after about a step, and a long one among n is at most n times
- * slower.
+ * Sharing a chunk. Half of the rows are the oldest prompt's; the others, and what it does not need, go to the prompt
+ * with the fewest tokens left, then to the next. Of prompts that come together one after the other has its first token,
+ * while with equal parts all would have theirs when the last one does. A short prompt behind a long one has its first
+ * token after about a step, and none waits for more than twice the time that it would take to compute it and all older
+ * ones first, whatever comes after it.
  *
  * Order. Calls have an order, that of their arrival, and it never changes: the waiting one that came first is let in
  * first (those whose client does not read are passed over), memory goes to the older before the younger.
@@ -119,6 +121,8 @@ bool scheduler_step(struct scheduler *scheduler);
 bool scheduler_can_run(const struct scheduler *scheduler);
 
 uint32_t scheduler_n_running(const struct scheduler *scheduler);
+/* Of these, prompts that are not computed yet and whose clients read. */
+uint32_t scheduler_n_prompts(const struct scheduler *scheduler);
 uint32_t scheduler_n_waiting(const struct scheduler *scheduler);
 
 struct scheduler_totals {

@@ -433,7 +433,7 @@ static void step(struct worker *w)
 	scheduler_admit(w->scheduler);
 	uint64_t before = clock_now_ns();
 	uint32_t n_rows = scheduler_decode_step(w->scheduler);
-	pace_decoded(&w->pace, n_rows, clock_now_ns() - before);
+	pace_decoded(&w->pace, n_rows, clock_now_ns() - before, scheduler_n_prompts(w->scheduler));
 	if (n_rows)
 		hand_out(w);
 	encode(w);

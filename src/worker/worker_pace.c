@@ -18,7 +18,18 @@ static uint64_t fastest_decode(const struct pace *pace)
 	return fastest;
 }
 
-void pace_decoded(struct pace *pace, uint32_t n_rows, uint64_t ns)
+/* What layers may take beside a decode pass: its time s / (1 - s) times for each prompt, PACE_TIMES_MAX times at most
+ * unless the share of a single one is larger. */
+static uint64_t budget(const struct pace *pace, uint32_t n_prompts)
+{
+	uint64_t share = pace->share, rest = 100 - share, parts = share * (n_prompts ? n_prompts : 1);
+	if (!rest)
+		return UINT64_MAX;
+	parts = smaller(parts, PACE_TIMES_MAX * rest);
+	return fastest_decode(pace) * (parts < share ? share : parts) / rest;
+}
+
+void pace_decoded(struct pace *pace, uint32_t n_rows, uint64_t ns, uint32_t n_prompts)
 {
 	pace->spent_ns = 0;
 	pace->alone = !n_rows;
@@ -28,7 +39,7 @@ void pace_decoded(struct pace *pace, uint32_t n_rows, uint64_t ns)
 		return;
 	}
 	pace->decode_ns[pace->n_decodes++ % PACE_DECODES] = ns;
-	pace->budget_ns = pace->share < 100 ? fastest_decode(pace) * pace->share / (100 - pace->share) : UINT64_MAX;
+	pace->budget_ns = budget(pace, n_prompts);
 }
 
 uint32_t pace_rows(const struct pace *pace)

@@ -6,11 +6,18 @@
  *   |<----------- a stream's gap ---------------->|
  *
  * With a share of s the layers may take s / (1 - s) of what the decode pass took, so a stream's gap becomes at most
- * 1 / (1 - s) of the undisturbed one. Two decisions follow. Within a step: does another layer still fit? It is assumed
- * to take what the fastest of its pass took. When a pass begins: how many rows? As many as make one layer fill most of
- * the prompts' time. More rows are cheaper by the row, as weights are expanded once per pass, and fewer keep the gap
- * short; the eighth that is left keeps a layer that takes a little longer from missing its step. Where even the widest
- * pass has shorter layers, several run in a step.
+ * 1 / (1 - s) of the undisturbed one.
+ *
+ * Where several prompts wait, each counts: n of them may take n s / (1 - s), which is what each would have alone, up to
+ * PACE_TIMES_MAX. With one share for all, n users who come together would wait n times as long for their first token
+ * while the answers that are ahead of them come at a speed that nobody can read. The bound is what keeps an answer
+ * alive beside any number of prompts: with a share of 50 its gap is 2, 3, 4 and at last 10 times the undisturbed one.
+ *
+ * Two decisions follow. Within a step: does another layer still fit? It is assumed to take what the fastest of its pass
+ * took. When a pass begins: how many rows? As many as make one layer fill most of the prompts' time. More rows are
+ * cheaper by the row, as weights are expanded once per pass, and fewer keep the gap short; the eighth that is left
+ * keeps a layer that takes a little longer from missing its step. Where even the widest pass has shorter layers,
+ * several run in a step.
  *
  * Noise. On a busy machine a pass may take ten times as long as it would alone, and never less. So times are judged by
  * the smallest of several (the fastest of the last decode passes, the fastest layer of a pass): a disturbance makes no
@@ -28,11 +35,12 @@
 enum {
 	PACE_ROWS_MIN = 16,	  /* below, a layer's time is that of expanding its weights */
 	PACE_DECODES = 8,	  /* decode passes that are compared */
+	PACE_TIMES_MAX = 9,	  /* of a decode pass, what all prompts may take in a step: 90 percent of it */
 	PACE_ALONE_NS = 20000000, /* prompts alone: how long records from the front may lie unread */
 };
 
 struct pace {
-	uint32_t share;			  /* percent, 1..100 */
+	uint32_t share;			  /* of a prompt alone beside answers; percent, 1..100 */
 	uint32_t max_rows;		  /* of a pass */
 	bool alone;			  /* no answer was extended in this step */
 	uint64_t decode_ns[PACE_DECODES]; /* the last ones, [n_decodes % PACE_DECODES] is the oldest */
@@ -45,8 +53,8 @@ struct pace {
 };
 
 void pace_init(struct pace *pace, uint32_t share, uint32_t max_rows);
-/* A step begins: its decode pass had n_rows (0: there was none) and took `ns`. */
-void pace_decoded(struct pace *pace, uint32_t n_rows, uint64_t ns);
+/* A step begins: its decode pass had n_rows (0: there was none) and took `ns`; now n_prompts wait. */
+void pace_decoded(struct pace *pace, uint32_t n_rows, uint64_t ns, uint32_t n_prompts);
 /* How many rows a pass that begins now may have, 1..max_rows. */
 uint32_t pace_rows(const struct pace *pace);
 /* A pass of n_rows has begun. */

@@ -277,24 +277,68 @@ END_TEST
 
 /* --- fairness --- */
 
-START_TEST(a_chunk_is_shared_by_all_prompts)
+START_TEST(a_chunk_goes_to_the_oldest_prompt_and_to_those_that_end_soon)
 {
 	start(600, 0, 60, 1);
 	static const uint32_t lengths[] = {400, 10, 300, 25};
 	for (uint64_t id = 0; id < 4; id++)
 		scheduler_add(e.scheduler, plain(id, lengths[id], 5));
 	scheduler_step(e.scheduler);
-	/* 15 each; the second needs 10, and the oldest has the 5 that are left. */
-	ck_assert_uint_eq(scheduler_find(e.scheduler, 0)->kv.n_tokens, 20);
+	/* 30 are the oldest's, 10 complete the second, and the last has the 20 that are left. */
+	ck_assert_uint_eq(scheduler_find(e.scheduler, 0)->kv.n_tokens, 30);
 	ck_assert_uint_eq(room.call[1].n, 1);
-	ck_assert_uint_eq(scheduler_find(e.scheduler, 2)->kv.n_tokens, 15);
+	ck_assert_uint_eq(scheduler_find(e.scheduler, 2)->kv.n_tokens, 0);
+	ck_assert_uint_eq(scheduler_find(e.scheduler, 3)->kv.n_tokens, 20);
+	ck_assert_uint_eq(scheduler_n_prompts(e.scheduler), 3);
 	scheduler_step(e.scheduler);
-	/* 20 each; the last needs 10. */
-	ck_assert_uint_eq(scheduler_find(e.scheduler, 0)->kv.n_tokens, 20 + 30);
-	ck_assert_uint_eq(scheduler_find(e.scheduler, 2)->kv.n_tokens, 15 + 20);
+	/* 30 again, 5 complete the last, and of the others the third has fewer to come. */
+	ck_assert_uint_eq(scheduler_find(e.scheduler, 0)->kv.n_tokens, 60);
+	ck_assert_uint_eq(scheduler_find(e.scheduler, 2)->kv.n_tokens, 25);
 	ck_assert_uint_eq(room.call[3].n, 1);
-	ck_assert_uint_eq(scheduler_prefill_step(e.scheduler, 1), 1); /* fewer rows than prompts: the oldest */
-	ck_assert_uint_eq(scheduler_find(e.scheduler, 0)->kv.n_tokens, 51);
+	ck_assert_uint_eq(scheduler_n_prompts(e.scheduler), 2);
+	ck_assert_uint_eq(scheduler_prefill_step(e.scheduler, 1), 1); /* a single row is the oldest's */
+	ck_assert_uint_eq(scheduler_find(e.scheduler, 0)->kv.n_tokens, 61);
+	run_all();
+	ck_assert_uint_eq(scheduler_n_prompts(e.scheduler), 0);
+	stop();
+}
+END_TEST
+
+/* With equal parts, all six would have their first token after six steps. */
+START_TEST(prompts_that_come_together_begin_one_after_the_other)
+{
+	start(600, 0, 60, 1);
+	for (uint64_t id = 0; id < 6; id++)
+		scheduler_add(e.scheduler, plain(id, 60, 10));
+	for (uint64_t n_begun = 1; n_begun <= 6; n_begun++) {
+		scheduler_step(e.scheduler);
+		for (uint64_t id = 0; id < 6; id++)
+			ck_assert_uint_eq(room.call[id].n, id < n_begun ? n_begun - id : 0);
+	}
+	run_all();
+	stop();
+}
+END_TEST
+
+/* A short prompt a step, for which half of the rows are enough: the long ones have the other half, in their order, and
+ * the last rows of a long one are as near to its end as a short one's. */
+START_TEST(short_prompts_do_not_starve_long_ones)
+{
+	start(600, 0, 60, 1);
+	uint32_t begun[2] = {0};
+	scheduler_add(e.scheduler, plain(0, 400, 2));
+	scheduler_add(e.scheduler, plain(1, 300, 2));
+	for (uint32_t steps = 1; steps <= 24; steps++) {
+		scheduler_add(e.scheduler, plain(1 + steps, 30, 2));
+		scheduler_step(e.scheduler);
+		if (steps > 1)
+			ck_assert_uint_ge(room.call[steps].n, 1); /* the one of the step before */
+		for (unsigned id = 0; id < 2; id++)
+			if (!begun[id] && room.call[id].n)
+				begun[id] = steps;
+	}
+	ck_assert_uint_eq(begun[0], 13); /* 13 * 30, and then 10 are fewer than a short one's 30 */
+	ck_assert_uint_eq(begun[1], 23); /* 10 * 30 more */
 	run_all();
 	stop();
 }
@@ -521,7 +565,9 @@ int main(int argc, char **argv)
 	tcase_add_test(tc, who_finds_no_memory_waits_and_does_not_spin);
 	tcase_add_test(tc, a_resumed_answer_is_replayed_many_tokens_a_pass);
 	tcase_add_loop_test(tc, a_prompt_evicted_half_way_is_reported_once, 0, 2);
-	tcase_add_test(tc, a_chunk_is_shared_by_all_prompts);
+	tcase_add_test(tc, a_chunk_goes_to_the_oldest_prompt_and_to_those_that_end_soon);
+	tcase_add_test(tc, prompts_that_come_together_begin_one_after_the_other);
+	tcase_add_test(tc, short_prompts_do_not_starve_long_ones);
 	tcase_add_test(tc, a_short_prompt_behind_a_long_one_starts_at_once);
 	tcase_add_loop_test(tc, warm_or_cold_cannot_be_seen, 0, 2);
 	tcase_add_test(tc, a_cached_prompt_costs_its_last_page);

@@ -14,6 +14,7 @@ struct machine {
 	uint64_t context_ns;	      /* and each thousand tokens that a row looks back at */
 	unsigned disturbed_percent;   /* of passes and layers take ten times as long */
 	uint32_t n_tokens;	      /* of the prompt so far */
+	uint32_t n_prompts;	      /* that wait */
 	uint32_t n_rows, layers_left; /* the pass under way */
 	uint64_t sum_ns, largest_ns;  /* of what steps gave to prompts */
 	unsigned n_steps;
@@ -33,7 +34,7 @@ static uint64_t layer_ns(const struct machine *m, uint32_t n_rows)
 static void step(struct machine *m, struct pace *pace, uint32_t n_decoding)
 {
 	uint64_t spent = 0, ns;
-	pace_decoded(pace, n_decoding, n_decoding ? disturb(m, m->decode_ns) : 0);
+	pace_decoded(pace, n_decoding, n_decoding ? disturb(m, m->decode_ns) : 0, m->n_prompts);
 	if (!m->layers_left) {
 		m->n_rows = pace_rows(pace);
 		m->layers_left = LAYERS;
@@ -52,13 +53,17 @@ static void step(struct machine *m, struct pace *pace, uint32_t n_decoding)
 
 static struct machine small_model(void) /* 135M parameters on two CPUs */
 {
-	return (struct machine){.decode_ns = 2900 * US, .layer_ns = 280 * US, .row_ns = 25 * US, .context_ns = 2 * US};
+	return (struct machine){
+		.decode_ns = 2900 * US, .layer_ns = 280 * US, .row_ns = 25 * US, .context_ns = 2 * US, .n_prompts = 1};
 }
 
 static struct machine large_model(void) /* 7B */
 {
-	return (struct machine){
-		.decode_ns = 100000 * US, .layer_ns = 14000 * US, .row_ns = 1250 * US, .context_ns = 20 * US};
+	return (struct machine){.decode_ns = 100000 * US,
+				.layer_ns = 14000 * US,
+				.row_ns = 1250 * US,
+				.context_ns = 20 * US,
+				.n_prompts = 1};
 }
 
 static void run(struct machine *m, struct pace *pace, uint32_t n_tokens)
@@ -89,6 +94,42 @@ START_TEST(prompts_take_their_share_and_no_more)
 			ck_assert_uint_le(m.largest_ns, layer_ns(&m, PACE_ROWS_MIN));
 		}
 	}
+}
+END_TEST
+
+START_TEST(each_prompt_that_waits_has_a_share)
+{
+	static const struct {
+		uint32_t share, n_prompts;
+		uint64_t budget; /* beside a pass of 9000 */
+	} rules[] = {
+		{50, 0, 9000},	{50, 1, 9000},	 {50, 2, 18000},  {50, 8, 72000},	{50, 9, 81000}, {50, 32, 81000},
+		{25, 3, 9000},	{10, 1, 1000},	 {10, 32, 32000}, {75, 2, 54000},	{75, 3, 81000}, {90, 1, 81000},
+		{90, 2, 81000}, {96, 1, 216000}, {96, 9, 216000}, {100, 1, UINT64_MAX},
+	};
+	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+		struct pace pace;
+		pace_init(&pace, rules[i].share, CHUNK);
+		pace_decoded(&pace, 1, 9000, rules[i].n_prompts);
+		ck_assert_msg(pace.budget_ns == rules[i].budget, "share %u, %u prompts: %llu", rules[i].share,
+			      rules[i].n_prompts, (unsigned long long)pace.budget_ns);
+	}
+}
+END_TEST
+
+START_TEST(prompts_that_wait_together_are_paced_together)
+{
+	struct machine m = small_model();
+	struct pace pace;
+	uint64_t budget = m.decode_ns * (uint64_t)_i, least = budget * 3 / 4;
+	m.n_prompts = (uint32_t)_i;
+	pace_init(&pace, 50, CHUNK);
+	run(&m, &pace, 4000);
+	ck_assert_uint_le(m.largest_ns, budget + budget / 10);
+	if (layer_ns(&m, CHUNK) > budget - least) /* where layers are as wide as they may be, that many fit */
+		least = budget > layer_ns(&m, CHUNK) ? budget - layer_ns(&m, CHUNK) : 0;
+	ck_assert_uint_ge(m.sum_ns / m.n_steps, least);
+	ck_assert_uint_ge(m.sum_ns / m.n_steps, m.decode_ns * 3 / 2); /* more than one prompt has */
 }
 END_TEST
 
@@ -173,7 +214,7 @@ START_TEST(chunks_smaller_than_the_least_width_are_kept)
 {
 	struct pace pace;
 	pace_init(&pace, 50, 7);
-	pace_decoded(&pace, 1, 1000000);
+	pace_decoded(&pace, 1, 1000000, 1);
 	ck_assert_uint_eq(pace_rows(&pace), 7);
 }
 END_TEST
@@ -183,6 +224,8 @@ int main(void)
 	Suite *suite = suite_create("worker_pace");
 	TCase *tc = tcase_create("worker_pace");
 	tcase_add_loop_test(tc, prompts_take_their_share_and_no_more, 0, 5);
+	tcase_add_test(tc, each_prompt_that_waits_has_a_share);
+	tcase_add_loop_test(tc, prompts_that_wait_together_are_paced_together, 2, 9);
 	tcase_add_test(tc, disturbances_change_little);
 	tcase_add_test(tc, answers_that_become_dearer_are_believed);
 	tcase_add_test(tc, prompts_alone_have_whole_chunks);
