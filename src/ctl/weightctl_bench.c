@@ -20,7 +20,18 @@ struct series {
 	double values[ROUNDS_MAX];
 };
 
-enum { PREFILL, DECODE, PREFILL_SHARE, DECODE_SHARE, READ, MULTIPLY, N_SERIES };
+enum {
+	PREFILL,
+	DECODE,
+	PREFILL_SHARE,
+	DECODE_SHARE,
+	PREFILL_LIBRARY,
+	PREFILL_OVERHEAD,
+	DECODE_OVERHEAD,
+	READ,
+	MULTIPLY,
+	N_SERIES
+};
 
 struct bench {
 	struct weightctl *ctl;
@@ -43,15 +54,19 @@ static int take_round(struct bench *b, yyjson_val *root)
 	const struct weightctl_bench *o = &b->ctl->bench;
 	double prefill_s = number_of(root, "prefill_ns") * 1e-9, decode_s = number_of(root, "decode_ns") * 1e-9;
 	double steps = number_of(root, "decode_steps"), read = number_of(root, "read_bytes_per_second"),
-	       multiply = number_of(root, "multiply_operations_per_second");
+	       multiply = number_of(root, "multiply_operations_per_second"),
+	       operations = number_of(root, "prefill_operations");
 	uint32_t i = b->n_rounds;
-	if (prefill_s <= 0 || decode_s <= 0 || read <= 0 || multiply <= 0)
+	if (prefill_s <= 0 || decode_s <= 0 || read <= 0 || multiply <= 0 || operations <= 0)
 		return weightctl_fail(b->ctl, EXIT_FAILED, "the daemon's answer lacks a figure");
 	b->weight_bytes = yyjson_get_uint(yyjson_obj_get(root, "weight_bytes"));
 	b->series[PREFILL].values[i] = o->prompt / prefill_s;
 	b->series[DECODE].values[i] = steps * o->streams / decode_s;
 	b->series[PREFILL_SHARE].values[i] = number_of(root, "matrix_operations") / prefill_s / multiply;
 	b->series[DECODE_SHARE].values[i] = (double)b->weight_bytes * steps / decode_s / read;
+	b->series[PREFILL_LIBRARY].values[i] = number_of(root, "prefill_library_operations") / operations;
+	b->series[PREFILL_OVERHEAD].values[i] = 1 - number_of(root, "prefill_forward_ns") * 1e-9 / prefill_s;
+	b->series[DECODE_OVERHEAD].values[i] = 1 - number_of(root, "decode_forward_ns") * 1e-9 / decode_s;
 	b->series[READ].values[i] = read;
 	b->series[MULTIPLY].values[i] = multiply;
 	b->n_rounds++;
@@ -128,8 +143,17 @@ static void print_row(struct table *table, const struct series *s, uint32_t n, d
 
 static void print_for_people(const struct bench *b)
 {
-	static const double units[N_SERIES] = {[PREFILL] = 1,	      [DECODE] = 1, [PREFILL_SHARE] = 0.01,
-					       [DECODE_SHARE] = 0.01, [READ] = 1e9, [MULTIPLY] = 1e9};
+	static const double units[N_SERIES] = {
+		[PREFILL] = 1,
+		[DECODE] = 1,
+		[PREFILL_SHARE] = 0.01,
+		[DECODE_SHARE] = 0.01,
+		[PREFILL_LIBRARY] = 0.01,
+		[PREFILL_OVERHEAD] = 0.01,
+		[DECODE_OVERHEAD] = 0.01,
+		[READ] = 1e9,
+		[MULTIPLY] = 1e9,
+	};
 	const struct weightctl_bench *o = &b->ctl->bench;
 	char size[TABLE_UNIT_TEXT];
 	printf("%s: %s of weights, %u rounds\nprompt %u, generate %u, streams %u, depth %u\n\n", b->model,
@@ -145,14 +169,18 @@ static void print_for_people(const struct bench *b)
 
 int weightctl_bench(struct weightctl *ctl)
 {
-	static struct bench b = {.series = {
-					 [PREFILL] = {"prefill_tokens_per_second", "prefill, tokens/s", {0}},
-					 [DECODE] = {"decode_tokens_per_second", "decode, tokens/s, all streams", {0}},
-					 [PREFILL_SHARE] = {"prefill_share", "prefill, % of the product rate", {0}},
-					 [DECODE_SHARE] = {"decode_share", "decode, % of the read bandwidth", {0}},
-					 [READ] = {"read_bytes_per_second", "read bandwidth of the weights, GB/s", {0}},
-					 [MULTIPLY] = {"multiply_operations_per_second", "product rate, GFLOP/s", {0}},
-				 }};
+	static struct bench b = {
+		.series = {
+			[PREFILL] = {"prefill_tokens_per_second", "prefill, tokens/s", {0}},
+			[DECODE] = {"decode_tokens_per_second", "decode, tokens/s, all streams", {0}},
+			[PREFILL_SHARE] = {"prefill_share", "prefill, % of the product rate", {0}},
+			[DECODE_SHARE] = {"decode_share", "decode, % of the read bandwidth", {0}},
+			[READ] = {"read_bytes_per_second", "read bandwidth of the weights, GB/s", {0}},
+			[MULTIPLY] = {"multiply_operations_per_second", "product rate, GFLOP/s", {0}},
+			[PREFILL_LIBRARY] = {"prefill_library_share", "prefill, % of operations by oneDNN", {0}},
+			[PREFILL_OVERHEAD] = {"prefill_overhead_share", "prefill, % outside the forward pass", {0}},
+			[DECODE_OVERHEAD] = {"decode_overhead_share", "decode, % outside the forward pass", {0}},
+		}};
 	struct err err = {""};
 	b.ctl = ctl;
 	if (!ctl->model)

@@ -184,6 +184,11 @@ uint64_t forward_products(const struct forward *f)
 	return f->n_products;
 }
 
+const struct forward_operations *forward_operations(const struct forward *f)
+{
+	return &f->operations;
+}
+
 /* --- the pass --------------------------------------------------------------------------------- */
 
 /* An adapter's delta comes after each product and before what follows it; nothing is fused across that point. */
@@ -224,6 +229,18 @@ static void count_progress(struct forward *f)
 		__atomic_store_n(f->progress, *f->progress + 1, __ATOMIC_RELAXED);
 }
 
+static void count_attention(struct forward *f, uint32_t layer)
+{
+	const struct image_config *c = &f->setup.model->config;
+	uint64_t n_tokens = 0, window = f->setup.model->layers[layer].window;
+	for (uint32_t r = 0; r < f->pass->batch.n_rows; r++) {
+		const struct batch_row *row = &f->pass->batch.rows[r];
+		if (row->sequence)
+			n_tokens += window && row->position >= window ? window : row->position + 1;
+	}
+	f->operations.attention += 4 * n_tokens * c->n_heads * c->head_dim;
+}
+
 static void pass_layers(void *arg, unsigned thread)
 {
 	struct forward *f = arg;
@@ -231,8 +248,10 @@ static void pass_layers(void *arg, unsigned thread)
 		step_embed(f, thread);
 	for (uint32_t layer = f->pass->layer; layer < f->layer_end; layer++) {
 		layer_pass(f, thread, layer);
-		if (thread == 0)
+		if (thread == 0) {
 			count_progress(f);
+			count_attention(f, layer);
+		}
 	}
 }
 

@@ -89,4 +89,13 @@ void forward_watch(struct forward *forward, uint64_t *progress);
  */
 uint64_t forward_products(const struct forward *forward);
 
+/* Floating-point operations so far, a multiplication and an addition counted as two: of the products with the model's
+ * matrices (2 m n k each), and of attention (2 for each component of a query head and each key, and as many for the
+ * values). Adapters' products, which have rank / dim of a matrix's, are not counted. Differences are meant. */
+struct forward_operations {
+	uint64_t products, attention;
+	uint64_t library; /* of the products, those that oneDNN made */
+};
+const struct forward_operations *forward_operations(const struct forward *forward);
+
 #endif

@@ -64,6 +64,7 @@ struct forward {
 	struct forward_setup setup;
 	uint32_t q_dim, kv_dim, max_cols;
 	uint64_t n_products;
+	struct forward_operations operations;
 	uint64_t *progress;
 	struct rope rope, window_rope;
 	void (*rotate)(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim);

@@ -90,11 +90,20 @@ static void share_outputs(struct forward *f, unsigned thread, const struct matri
 		share(f, gemm_n_panels(w), thread, begin, end);
 }
 
+static void count_product(struct forward *f, const struct matrix *w, uint32_t n_rows)
+{
+	uint64_t operations = 2 * (uint64_t)n_rows * w->rows * w->cols;
+	f->n_products++;
+	f->operations.products += operations;
+	if (f->pass->phase == PHASE_PREFILL && gemm_is_library(f->setup.gemm))
+		f->operations.library += operations;
+}
+
 void step_product(struct forward *f, unsigned thread, const struct matrix *w, struct operand operand, float *y)
 {
 	uint32_t begin, end;
 	if (thread == 0)
-		f->n_products++;
+		count_product(f, w, operand.n_rows);
 	share_outputs(f, thread, w, &begin, &end);
 	if (f->pass->phase == PHASE_DECODE) {
 		struct activations act =

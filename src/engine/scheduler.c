@@ -298,7 +298,10 @@ uint32_t scheduler_decode_step(struct scheduler *s)
 	if (!n_rows)
 		return 0;
 	s->totals.steps++;
-	if (forward_run(s->setup.forward, &(struct batch){PHASE_DECODE, n_rows, s->rows})) {
+	uint64_t start = scheduler_now(s);
+	int rc = forward_run(s->setup.forward, &(struct batch){PHASE_DECODE, n_rows, s->rows});
+	s->totals.forward_ns += scheduler_now(s) - start;
+	if (rc) {
 		fail_all(s, spans, n_spans);
 		return 0;
 	}
@@ -442,7 +445,9 @@ bool scheduler_prefill_advance(struct scheduler *s)
 {
 	if (!s->n_prefill_rows)
 		return false;
+	uint64_t start = scheduler_now(s);
 	bool more = forward_advance(s->setup.forward, PHASE_PREFILL);
+	s->totals.forward_ns += scheduler_now(s) - start;
 	if (!more)
 		end_prefill(s);
 	return more;

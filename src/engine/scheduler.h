@@ -68,6 +68,7 @@ struct scheduler_setup {
 	uint32_t max_running;	     /* 1..DECODE_ROWS_MAX */
 	uint32_t context_tokens;     /* prompt and answer together */
 	uint64_t prefix_cache_bytes; /* of the pool's pages that ended prompts may keep; 0: none */
+	uint64_t (*now_ns)(void);    /* a clock for totals.forward_ns and nothing else; NULL: that stays 0 */
 };
 
 struct scheduler;
@@ -132,6 +133,7 @@ struct scheduler_totals {
 	uint64_t evicted;		       /* times a call lost its pages to others */
 	uint64_t replayed_tokens;	       /* computed again for that */
 	uint64_t prefix_tokens;		       /* not computed because the prefix cache had them */
+	uint64_t forward_ns;		       /* in the forward pass: layers, states and logits */
 };
 /* Bytes of the prefix cache's pages, which are part of the pool. */
 uint64_t scheduler_prefix_bytes(const struct scheduler *scheduler);

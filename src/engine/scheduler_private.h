@@ -33,6 +33,11 @@ struct scheduler {
 	uint32_t n_picks;
 };
 
+static inline uint64_t scheduler_now(const struct scheduler *s)
+{
+	return s->setup.now_ns ? s->setup.now_ns() : 0;
+}
+
 /* --- scheduler.c: lists and endings --- */
 
 /* Puts a call into its place in the order of arrival, among the waiting or the running. */

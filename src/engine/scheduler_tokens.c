@@ -109,7 +109,9 @@ static void pool_wanted(struct scheduler *s, struct pooling *pooling, struct wan
 {
 	if (!wanted->n)
 		return;
+	uint64_t start = scheduler_now(s);
 	const float *states = forward_states(s->setup.forward, wanted->rows, wanted->n);
+	s->totals.forward_ns += scheduler_now(s) - start;
 	for (uint32_t i = 0; i < wanted->n; i++)
 		pooling_add(pooling, wanted->positions[i], states + (size_t)i * pooling->dim);
 	wanted->n = 0;
@@ -149,7 +151,9 @@ void scheduler_serve(struct scheduler *s)
 {
 	if (!s->n_picks)
 		return;
+	uint64_t start = scheduler_now(s);
 	const float *logits = forward_logits(s->setup.forward, s->pick_rows, s->n_picks);
+	s->totals.forward_ns += scheduler_now(s) - start;
 	pick_run(s->setup.team, forward_candidates(s->setup.forward), s->setup.model->config.vocab, logits, s->picks,
 		 s->n_picks);
 	for (uint32_t i = 0; i < s->n_picks; i++) {

@@ -400,6 +400,11 @@ uint64_t gemm_run_expanded(const struct gemm *gemm, const struct matrix *w, uint
 	return 2 * (uint64_t)m * step.n_columns * step.k;
 }
 
+bool gemm_is_library(const struct gemm *gemm)
+{
+	return gemm->level != CPU_LEVEL_REF;
+}
+
 void gemm_release_thread(const struct gemm *gemm)
 {
 	if (gemm->level != CPU_LEVEL_REF)

@@ -8,6 +8,8 @@
 #ifndef WEIGHTD_KERNEL_GEMM_H
 #define WEIGHTD_KERNEL_GEMM_H
 
+#include <stdbool.h>
+
 #include "src/err.h"
 #include "src/kernel/kernel.h"
 
@@ -37,6 +39,9 @@ void gemm_run(const struct gemm *gemm, const struct matrix *w, uint32_t begin, u
  * floating-point operations of one time. */
 uint64_t gemm_run_expanded(const struct gemm *gemm, const struct matrix *w, uint32_t times, const void *a, uint32_t m,
 			   float *c, void *scratch);
+
+/* Whether oneDNN makes the products; at level ref it does not. */
+bool gemm_is_library(const struct gemm *gemm);
 
 /* Ends oneDNN's use of per-thread hardware state (AMX tiles); each thread calls it when it goes idle for long. */
 void gemm_release_thread(const struct gemm *gemm);

@@ -40,6 +40,10 @@ static void add_figures(yyjson_mut_doc *doc, yyjson_mut_val *root, const struct 
 {
 	yyjson_mut_obj_add_uint(doc, root, "prefill_ns", result->prefill_ns);
 	yyjson_mut_obj_add_uint(doc, root, "decode_ns", result->decode_ns);
+	yyjson_mut_obj_add_uint(doc, root, "prefill_forward_ns", result->prefill_forward_ns);
+	yyjson_mut_obj_add_uint(doc, root, "decode_forward_ns", result->decode_forward_ns);
+	yyjson_mut_obj_add_uint(doc, root, "prefill_operations", result->prefill_operations);
+	yyjson_mut_obj_add_uint(doc, root, "prefill_library_operations", result->prefill_library_operations);
 	yyjson_mut_obj_add_uint(doc, root, "decode_steps", result->decode_steps);
 	yyjson_mut_obj_add_uint(doc, root, "weight_bytes", result->weight_bytes);
 	yyjson_mut_obj_add_real(doc, root, "matrix_operations", result->matrix_operations);

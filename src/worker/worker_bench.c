@@ -92,9 +92,14 @@ static int measure_prefill(struct bench *b, const struct message_bench *order, s
 		return rc;
 	scheduler_admit(b->scheduler);
 	prefill(b, order->depth);
-	uint64_t start = clock_now_ns();
+	const struct scheduler_totals *totals = scheduler_totals(b->scheduler);
+	const struct forward_operations *operations = forward_operations(b->setup->forward), before = *operations;
+	uint64_t start = clock_now_ns(), forward = totals->forward_ns;
 	prefill(b, order->prompt_tokens);
 	out->prefill_ns = clock_now_ns() - start;
+	out->prefill_forward_ns = totals->forward_ns - forward;
+	out->prefill_operations = operations->products - before.products + operations->attention - before.attention;
+	out->prefill_library_operations = operations->library - before.library;
 	decode(b); /* nothing is left, unless it did not fit */
 	return 0;
 }
@@ -111,9 +116,10 @@ static int measure_decode(struct bench *b, const struct message_bench *order, ui
 		return rc;
 	scheduler_admit(b->scheduler);
 	prefill(b, (uint64_t)order->streams * n_prompt);
-	uint64_t start = clock_now_ns();
+	uint64_t start = clock_now_ns(), forward = scheduler_totals(b->scheduler)->forward_ns;
 	out->decode_steps = decode(b);
 	out->decode_ns = clock_now_ns() - start;
+	out->decode_forward_ns = scheduler_totals(b->scheduler)->forward_ns - forward;
 	return 0;
 }
 
@@ -255,6 +261,7 @@ void worker_bench(const struct scheduler_setup *setup, const struct gemm *gemm, 
 	own.sink =
 		(struct scheduler_sink){.arg = &b, .token = ignore_token, .done = ignore_done, .failed = count_failed};
 	own.prefix_cache_bytes = 0;
+	own.now_ns = clock_now_ns;
 	*out = (struct message_benched){0};
 	int rc = check_order(&b, order);
 	if (!rc)

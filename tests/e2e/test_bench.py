@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -17,11 +18,11 @@ FIGURES = (
     "decode_tokens_per_second",
     "prefill_share",
     "decode_share",
+    "prefill_overhead_share",
+    "decode_overhead_share",
     "read_bytes_per_second",
     "multiply_operations_per_second",
 )
-
-
 
 
 def command(*arguments):
@@ -60,6 +61,12 @@ def test_figures(model):
     for key in FIGURES:
         least, most = said["ranges"][key]
         assert 0 < least <= said[key] <= most, key
+    # Timed parts of what was timed.
+    assert said["ranges"]["prefill_overhead_share"][1] < 1 and said["ranges"]["decode_overhead_share"][1] < 1
+    # Counted, so the same in every round; attention is not oneDNN's. Without AVX2 nothing is.
+    least, most = said["ranges"]["prefill_library_share"]
+    assert least == most == said["prefill_library_share"]
+    assert 0.9 < least < 1 if "avx2" in Path("/proc/cpuinfo").read_text() else least == 0
     # All matrices are in the file, packed as they are stored there.
     assert 0.8 * os.path.getsize(model) < said["weight_bytes"] < 1.1 * os.path.getsize(model)
 

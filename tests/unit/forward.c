@@ -203,6 +203,55 @@ START_TEST(a_row_is_the_same_anywhere_in_a_batch)
 }
 END_TEST
 
+/* Of a pass over positions [first, first + n) of one sequence, and the head for one of them. */
+static struct forward_operations operations_of(uint32_t first, uint32_t n)
+{
+	const struct image_config *c = &tiny->model.config;
+	struct forward_operations sum = {.products = 2 * (uint64_t)c->vocab * c->dim};
+	for (uint32_t layer = 0; layer < c->n_layers; layer++) {
+		const struct model_layer *l = &tiny->model.layers[layer];
+		uint64_t heads = c->n_heads + 2 * c->n_kv_heads, pairs = 0;
+		sum.products += 2 * (uint64_t)n * c->dim * (heads * c->head_dim + 3 * (uint64_t)c->ffn_dim);
+		sum.products += 2 * (uint64_t)n * c->dim * c->n_heads * c->head_dim; /* attention's output */
+		for (uint32_t at = first; at < first + n; at++)
+			for (uint32_t key = 0; key <= at; key++)
+				pairs += !l->window || at - key < l->window;
+		sum.attention += pairs * c->n_heads * 2 * 2 * c->head_dim;
+	}
+	return sum;
+}
+
+START_TEST(operations_are_counted)
+{
+	static struct batch_row rows[TOKENS_MAX];
+	static struct sequence s = {.n_prompt = 60, .n = 62};
+	struct tiny_engine e;
+	uint32_t last = 59;
+	struct batch batch = {PHASE_PREFILL, 0, rows};
+	engine_init(&e);
+	const struct forward_operations *said = forward_operations(e.forward);
+	add_rows(&e, &batch, &s, 60);
+	ck_assert_int_eq(forward_run(e.forward, &batch), 0);
+	forward_logits(e.forward, &last, 1);
+	kv_advance(&s.kv, 60, PHASE_PREFILL);
+	struct forward_operations prompt = operations_of(0, 60), answer = operations_of(60, 2);
+	ck_assert_uint_eq(said->products, prompt.products);
+	ck_assert_uint_eq(said->attention, prompt.attention);
+	ck_assert_uint_eq(said->library, level == CPU_LEVEL_REF ? 0 : prompt.products);
+	batch = (struct batch){PHASE_DECODE, 0, rows};
+	add_rows(&e, &batch, &s, 2);
+	ck_assert_int_eq(forward_run(e.forward, &batch), 0);
+	last = 1;
+	forward_logits(e.forward, &last, 1);
+	kv_advance(&s.kv, 2, PHASE_DECODE);
+	ck_assert_uint_eq(said->products, prompt.products + answer.products);
+	ck_assert_uint_eq(said->attention, prompt.attention + answer.attention);
+	ck_assert_uint_eq(said->library, level == CPU_LEVEL_REF ? 0 : prompt.products);
+	kv_release(&e.kv, &s.kv);
+	tiny_engine_fini(&e);
+}
+END_TEST
+
 static float largest_logit, largest_difference;
 
 static void measure(struct sequence *s, uint32_t position, const float *logits)
@@ -280,6 +329,7 @@ int main(int argc, char **argv)
 		/* The sequences alone: computed once, inherited by every test. */
 		tcase_add_unchecked_fixture(tc, models[i].set_up, tear_down);
 		tcase_add_loop_test(tc, a_row_is_the_same_anywhere_in_a_batch, 0, ROUNDS);
+		tcase_add_test(tc, operations_are_counted);
 		suite_add_tcase(suite, tc);
 	}
 	tcase_add_test(tc, an_adapter_of_scale_0_is_none);

@@ -428,6 +428,36 @@ START_TEST(one_product_per_layer_and_matrix_for_all_rows)
 }
 END_TEST
 
+static uint64_t ticks;
+
+static uint64_t tick(void)
+{
+	return ++ticks;
+}
+
+/* Each part of the forward pass lasts one tick of a clock that ticks when it is asked; nobody else asks. */
+START_TEST(only_the_forward_pass_is_timed)
+{
+	static struct room room;
+	memset(&room, 0, sizeof room);
+	struct tiny_setup setup = rig_setup(&room);
+	struct tiny_engine e;
+	const uint64_t layers = 3, logits = 1;
+	setup.now_ns = tick;
+	tiny_engine_init(&e, tiny, &setup);
+	const struct scheduler_totals *totals = scheduler_totals(e.scheduler);
+	scheduler_add(e.scheduler, rig_call(0, 11)); /* five prompt tokens */
+	scheduler_admit(e.scheduler);
+	ck_assert_uint_eq(totals->forward_ns, 0);
+	scheduler_prefill_step(e.scheduler, 64);
+	ck_assert_uint_eq(totals->forward_ns, layers + logits);
+	scheduler_decode_step(e.scheduler);
+	ck_assert_uint_eq(totals->forward_ns, layers + logits + 1 + logits);
+	ck_assert_uint_eq(ticks, 2 * totals->forward_ns);
+	tiny_engine_fini(&e);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	const char *name = rig_level(argc, argv);
@@ -450,6 +480,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tc, stops_and_limits_end_an_answer);
 	tcase_add_test(tc, a_blocked_call_waits_and_holds_nobody_up);
 	tcase_add_test(tc, one_product_per_layer_and_matrix_for_all_rows);
+	tcase_add_test(tc, only_the_forward_pass_is_timed);
 	suite_add_tcase(suite, tc);
 	return suite_run(suite);
 }

@@ -235,6 +235,7 @@ void tiny_engine_init(struct tiny_engine *e, const struct tiny_model *tiny, cons
 		.kv = &e->kv,
 		.team = e->team,
 		.sink = setup->sink,
+		.now_ns = setup->now_ns,
 		.prefill_chunk = setup->prefill_chunk,
 		.max_running = setup->max_running,
 		.context_tokens = setup->context_tokens,

@@ -36,6 +36,7 @@ struct tiny_setup {
 	uint32_t prefill_chunk, max_running, kv_pages, context_tokens;
 	uint64_t prefix_cache_bytes;
 	struct scheduler_sink sink;
+	uint64_t (*now_ns)(void);
 };
 
 void tiny_engine_init(struct tiny_engine *engine, const struct tiny_model *tiny, const struct tiny_setup *setup);
