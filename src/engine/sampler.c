@@ -159,6 +159,36 @@ static uint32_t largest(const struct sampler_candidate *c, uint32_t n)
 	return c[best].id;
 }
 
+/* The same of logits as they are. A vocabulary is larger than the cache it competes for, so nothing is written, and the
+ * lanes of a block let the compiler compare many at a time; only the block with the largest is looked through. */
+static uint32_t largest_logit(const float *logits, uint32_t n)
+{
+	enum { BLOCK = 512, LANES = 16 };
+	float best = -INFINITY;
+	uint32_t best_begin = 0;
+	for (uint32_t begin = 0; begin < n; begin += BLOCK) {
+		uint32_t end = n - begin < BLOCK ? n : begin + BLOCK, whole = begin + (end - begin) / LANES * LANES;
+		float max[LANES], largest = -INFINITY;
+		for (uint32_t lane = 0; lane < LANES; lane++)
+			max[lane] = -INFINITY;
+		for (uint32_t i = begin; i < whole; i += LANES)
+			for (uint32_t lane = 0; lane < LANES; lane++) /* NaN is larger than nothing */
+				max[lane] = logits[i + lane] > max[lane] ? logits[i + lane] : max[lane];
+		for (uint32_t i = whole; i < end; i++)
+			max[0] = logits[i] > max[0] ? logits[i] : max[0];
+		for (uint32_t lane = 0; lane < LANES; lane++)
+			largest = max[lane] > largest ? max[lane] : largest;
+		if (largest > best) {
+			best = largest;
+			best_begin = begin;
+		}
+	}
+	for (uint32_t i = best_begin; i < n && best > -INFINITY; i++)
+		if (logits[i] == best)
+			return i;
+	return 0;
+}
+
 /* Moves candidates with value >= limit to the front and returns their number. */
 static uint32_t partition(struct sampler_candidate *c, uint32_t n, float limit)
 {
@@ -242,6 +272,8 @@ uint32_t sampler_pick(const struct sampler *sampler, const float *logits, uint32
 		      const uint64_t *allowed, struct sampler_candidate *c)
 {
 	const struct sampler_params *p = &sampler->params;
+	if (p->temperature == 0 && !allowed && !sampler->n_biases && !sampler->n_counts)
+		return largest_logit(logits, n);
 	for (uint32_t i = 0; i < n; i++)
 		c[i] = (struct sampler_candidate){i, tame(logits[i])};
 	add_biases(sampler, c, n);

@@ -41,6 +41,33 @@ START_TEST(greedy_takes_the_largest_and_ties_go_to_the_lower_id)
 }
 END_TEST
 
+/* A bias of nothing takes the way of all other choices. */
+START_TEST(greedy_is_the_same_with_and_without_candidates)
+{
+	enum { MOST = 2100 };
+	static float many[MOST];
+	static struct sampler_candidate candidates[MOST];
+	static const float odd[] = {NAN, INFINITY, -INFINITY, 0, -0.0f, 1e30f};
+	const struct sampler_bias nothing = {0, 0};
+	struct sampler_params p = plain();
+	p.temperature = 0;
+	srand(9);
+	for (int round = 0; round < 3000; round++) {
+		struct sampler with, without;
+		uint32_t n = 1 + (uint32_t)rand() % MOST;
+		int span = 1 + rand() % 40; /* few values: ties */
+		for (uint32_t i = 0; i < n; i++)
+			many[i] = rand() % 50 < round % 3 ? odd[rand() % (round % 2 ? 6 : 3)] : (float)(rand() % span);
+		sampler_init(&with, &p);
+		sampler_init(&without, &p);
+		with.biases = &nothing;
+		with.n_biases = 1;
+		ck_assert_uint_eq(sampler_pick(&without, many, n, 0, NULL, candidates),
+				  sampler_pick(&with, many, n, 0, NULL, candidates));
+	}
+}
+END_TEST
+
 START_TEST(a_draw_depends_on_seed_and_index_alone)
 {
 	struct sampler_params p = plain();
@@ -211,6 +238,7 @@ int main(void)
 	Suite *suite = suite_create("sampler");
 	TCase *tc = tcase_create("sampler");
 	tcase_add_test(tc, greedy_takes_the_largest_and_ties_go_to_the_lower_id);
+	tcase_add_test(tc, greedy_is_the_same_with_and_without_candidates);
 	tcase_add_test(tc, a_draw_depends_on_seed_and_index_alone);
 	tcase_add_test(tc, draws_follow_the_distribution);
 	tcase_add_loop_test(tc, truncation_keeps_exactly_the_defined_set, 0, 7);
