@@ -24,19 +24,22 @@ enum {
 
 /* --- start ------------------------------------------------------------------------------------ */
 
-static int write_config(const struct bench_daemon *d, const char *model, uint32_t threads, struct err *err)
+static int write_config(const struct bench_daemon *d, const struct bench_setup *setup, struct err *err)
 {
-	char path[sizeof d->directory + 16], count[16] = "auto";
+	char path[sizeof d->directory + 16];
 	snprintf(path, sizeof path, "%s/weightd.conf", d->directory);
 	FILE *file = fopen(path, "we");
 	if (!file)
 		return err_set(err, -errno, "%s: %s", path, strerror(errno));
-	if (threads)
-		snprintf(count, sizeof count, "%u", threads);
 	fprintf(file,
 		"[weightd]\ninstance = bench-%d\nsocket = %s/weightd.sock\ncontrol_socket = %s\nbacking = memfd\n"
-		"threads = %s\nlog_level = warning\n[model bench]\npath = %s\n",
-		(int)getpid(), d->directory, d->control, count, model);
+		"log_level = warning\n",
+		(int)getpid(), d->directory, d->control);
+	if (setup->threads)
+		fprintf(file, "threads = %u\n", setup->threads);
+	for (uint32_t i = 0; i < setup->n_settings; i++)
+		fprintf(file, "%s\n", setup->settings[i]);
+	fprintf(file, "[model bench]\npath = %s\n", setup->model);
 	bool failed = ferror(file);
 	if (fclose(file) || failed)
 		return err_set(err, -EIO, "%s: cannot be written: %s", path, strerror(errno));
@@ -108,7 +111,7 @@ static int wait_ready(struct bench_daemon *d, int interrupt_fd, struct err *err)
 	return rc < 0 ? rc : 0;
 }
 
-int bench_daemon_start(struct bench_daemon *d, const char *model, uint32_t threads, int interrupt_fd, struct err *err)
+int bench_daemon_start(struct bench_daemon *d, const struct bench_setup *setup, int interrupt_fd, struct err *err)
 {
 	char program[PATH_MAX], config[sizeof d->directory + 16];
 	*d = (struct bench_daemon){.directory = "/tmp/weightctl-bench-XXXXXX"};
@@ -118,7 +121,7 @@ int bench_daemon_start(struct bench_daemon *d, const char *model, uint32_t threa
 	}
 	snprintf(d->control, sizeof d->control, "%s/control.sock", d->directory);
 	snprintf(config, sizeof config, "%s/weightd.conf", d->directory);
-	int rc = write_config(d, model, threads, err);
+	int rc = write_config(d, setup, err);
 	if (rc)
 		return rc;
 	find_program(program);

@@ -59,6 +59,7 @@ enum {
 	OPTION_DEPTH,
 	OPTION_ROUNDS,
 	OPTION_THREADS,
+	OPTION_SET,
 	OPTION_QUALITY
 };
 
@@ -86,6 +87,7 @@ static const struct choice {
 	{"depth", "N", OPTION_DEPTH, FOR_BENCH, "tokens before those that are measured (0)"},
 	{"rounds", "N", OPTION_ROUNDS, FOR_BENCH, "measurements, of which the median is printed (5)"},
 	{"threads", "N", OPTION_THREADS, FOR_BENCH, "compute threads (default: the daemon's choice)"},
+	{"set", "KEY=VALUE", OPTION_SET, FOR_BENCH, "a setting of weightd.conf for the measured daemon; repeatable"},
 	{"quality", "FILE", OPTION_QUALITY, FOR_BENCH, "compare predictions of this text with float32 ones instead"},
 };
 enum { N_CHOICES = sizeof choices / sizeof choices[0] };
@@ -187,6 +189,17 @@ struct parsed {
 	unsigned given; /* bits in the order of `choices` */
 };
 
+/* What the value may be is the daemon's to say. */
+static int take_setting(const char *value, struct weightctl_bench *bench)
+{
+	if (!strchr(value, '=') || *value == '=' || *value == '[' || strpbrk(value, "\r\n"))
+		return usage("--set '%s' is not KEY=VALUE", value);
+	if (bench->n_settings == sizeof bench->settings / sizeof *bench->settings)
+		return usage("--set: there can be %zu", sizeof bench->settings / sizeof *bench->settings);
+	bench->settings[bench->n_settings++] = value;
+	return 0;
+}
+
 static int take_option(struct parsed *parsed, const struct choice *choice, const char *value)
 {
 	struct weightctl *ctl = parsed->ctl;
@@ -228,6 +241,8 @@ static int take_option(struct parsed *parsed, const struct choice *choice, const
 		return take_number(choice, value, 1, 1000, &ctl->bench.rounds);
 	case OPTION_THREADS:
 		return take_number(choice, value, 1, 1024, &ctl->bench.threads);
+	case OPTION_SET:
+		return take_setting(value, &ctl->bench);
 	case OPTION_QUALITY:
 		ctl->bench.quality = value;
 		break;

@@ -23,7 +23,9 @@ enum weightctl_exit {
 /* What bench measures; checked numbers. */
 struct weightctl_bench {
 	uint32_t prompt, generate, streams, depth, rounds;
-	uint32_t threads;    /* 0: the daemon's choice */
+	uint32_t threads;	  /* 0: the daemon's choice */
+	const char *settings[16]; /* "KEY=VALUE" of weightd.conf's first section */
+	uint32_t n_settings;
 	const char *quality; /* file with the text to judge numerics by, instead of speed; NULL: none */
 };
 

@@ -187,7 +187,8 @@ int weightctl_bench(struct weightctl *ctl)
 		return weightctl_fail(ctl, EXIT_USAGE, "bench needs --model FILE");
 	if (!realpath(ctl->model, b.model))
 		return weightctl_fail(ctl, EXIT_USAGE, "%s: %s", ctl->model, strerror(errno));
-	int rc = bench_daemon_start(&b.daemon, b.model, ctl->bench.threads, ctl->interrupt_fd, &err);
+	struct bench_setup setup = {b.model, ctl->bench.threads, ctl->bench.settings, ctl->bench.n_settings};
+	int rc = bench_daemon_start(&b.daemon, &setup, ctl->interrupt_fd, &err);
 	if (rc)
 		rc = rc == -EINTR ? EXIT_INTERRUPTED : weightctl_fail(ctl, EXIT_FAILED, "%s", err.text);
 	if (!rc && ctl->bench.quality)

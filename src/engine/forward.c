@@ -57,7 +57,7 @@ static void lay_out_pass(struct forward *f, struct pass *p)
 	if (c->window_rope_base > 0)
 		p->window_cos_sin = lane_place(l, rows, c->rope_dim * sizeof(float));
 	if (p->phase == PHASE_PREFILL) {
-		size_t element = f->setup.numerics == NUMERICS_BF16 ? sizeof(uint16_t) : sizeof(float);
+		size_t element = f->plain == NUMERICS_BF16 ? sizeof(uint16_t) : sizeof(float);
 		p->a = lane_place(l, (rows + 31) & ~31u, f->max_cols * element);
 	} else {
 		p->act.f32 = lane_place(l, rows, f->max_cols * sizeof(float));
@@ -65,6 +65,10 @@ static void lay_out_pass(struct forward *f, struct pass *p)
 		p->act.group_sum = lane_place(l, rows, f->max_cols / PACK_GROUP * sizeof(float));
 		p->act.half_sum = lane_place(l, rows, f->max_cols / (PACK_GROUP / 2) * sizeof(float));
 	}
+	if (f->setup.numerics == NUMERICS_INT8 && p->phase == PHASE_PREFILL)
+		p->bytes = lane_place(l, (rows + INT8_ROWS - 1) / INT8_ROWS * INT8_ROWS, int8_row_bytes(f->max_cols));
+	else if (f->setup.numerics == NUMERICS_INT8)
+		p->bytes = lane_place(l, rows, INT8_ROWS * int8_row_bytes(f->max_cols));
 	p->adapted = lane_place(l, rows, sizeof *p->adapted);
 	p->groups = lane_place(l, rows, sizeof *p->groups);
 	p->t = lane_place(l, rows, FORWARD_T_COLS * sizeof(float));
@@ -100,6 +104,7 @@ int forward_new(const struct forward_setup *setup, struct forward **out, struct 
 		return err_set(err, -ENOMEM, "no memory for the forward pass");
 	const struct image_config *c = &setup->model->config;
 	f->setup = *setup;
+	f->plain = kernels_plain(setup->kernels->level, setup->numerics);
 	f->q_dim = c->n_heads * c->head_dim;
 	f->kv_dim = c->n_kv_heads * c->head_dim;
 	f->max_cols = max_u32(max_u32(c->dim, f->q_dim), c->ffn_dim);
@@ -339,7 +344,9 @@ static void head_pass(void *arg, unsigned thread)
 	const struct model *m = f->setup.model;
 	step_pick(f, thread);
 	const float *own = f->head.picked + (size_t)rows_of(f, thread, f->head.n).own * m->config.dim;
-	struct operand picked = step_stage(f, thread, own, f->head.n, m->config.dim);
+	const struct products logits = {
+		0, NULL, own, m->config.dim, 1, {{ADAPTER_N_PRODUCTS, &m->head, f->head.logits}}};
+	struct operand picked = step_stage(f, thread, &logits, f->head.n);
 	step_product(f, thread, &m->head, picked, f->head.logits);
 }
 

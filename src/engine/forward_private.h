@@ -40,10 +40,12 @@ struct pass {
 	float *gate, *up; /* [max_rows][ffn_dim] */
 	float *attended;  /* [max_rows][dim] attention's output, projected; where gate is in a wide pass */
 	float *cos_sin;	  /* * [max_rows][rope_dim], as rope_angles writes them */
-	float *window_cos_sin;	/* the same for layers with a window, where they have a rotary base of their own */
-	void *a;		/* PREFILL: [max_rows up to 32][max_cols] bfloat16 or float32, a product's operand */
-	struct activations act; /* DECODE: * a product's operand, [max_rows][max_cols] */
-	uint32_t *adapted;	/* [max_rows] rows with an adapter, group by group */
+	float *window_cos_sin;	  /* the same for layers with a window, where they have a rotary base of their own */
+	void *a;		  /* PREFILL: [max_rows up to 32][max_cols] bfloat16 or float32, a product's operand */
+	struct activations act;	  /* DECODE: * a product's operand, [max_rows][max_cols] */
+	struct int8_group *bytes; /* the same with int8 numerics, else NULL: the rows' tiles one after the other,
+				     in DECODE as many as rows, so that own rows have one of their own */
+	uint32_t *adapted;	  /* [max_rows] rows with an adapter, group by group */
 	struct adapter_group *groups; /* [max_rows] */
 	uint32_t n_groups;	      /* 0: no row has an adapter */
 	float *t;		      /* [max_rows][FORWARD_T_COLS]: A x of the products of one operand */
@@ -63,6 +65,7 @@ struct head {
 struct forward {
 	struct forward_setup setup;
 	uint32_t q_dim, kv_dim, max_cols;
+	enum numerics plain; /* of weights without codes */
 	uint64_t n_products;
 	struct forward_operations operations;
 	uint64_t *progress;
@@ -117,8 +120,9 @@ float *own_h(const struct forward *f, struct rows rows);
 void step_embed(struct forward *f, unsigned thread);
 /* h [rows][dim] = x, normed. */
 void step_norm(struct forward *f, unsigned thread, const float *weight);
-/* Makes x [n_rows][cols] the operand of the products that follow; ends with a barrier unless it is narrow. */
-struct operand step_stage(struct forward *f, unsigned thread, const float *x, uint32_t n_rows, uint32_t cols);
+/* Makes x [n_rows][products->cols] the operand of `products`, each of which follows; ends with a barrier unless it is
+ * narrow. */
+struct operand step_stage(struct forward *f, unsigned thread, const struct products *products, uint32_t n_rows);
 /* y [n_rows][w->rows] = operand times W^T: this thread's share of the outputs. No barrier: the caller has several. */
 void step_product(struct forward *f, unsigned thread, const struct matrix *w, struct operand operand, float *y);
 /* y = x W^T for each of the products, and for rows with an adapter y += scale B (A x); ends with a barrier. */

@@ -61,31 +61,66 @@ static struct activations activations_from(const struct forward *f, size_t first
 	};
 }
 
-struct operand step_stage(struct forward *f, unsigned thread, const float *x, uint32_t n_rows, uint32_t cols)
+/* Whether a product is one of int8 numerics. */
+static bool takes_bytes(const struct forward *f, const struct matrix *w)
+{
+	return f->setup.numerics == NUMERICS_INT8 && int8_takes(w->kind);
+}
+
+/* The rows of an operand in int8 numerics; own ones where there are such. */
+static struct int8_rows bytes_of(const struct forward *f, uint32_t own, uint32_t n_rows, uint32_t cols)
+{
+	size_t tile_groups = f->max_cols / PACK_GROUP;
+	assert(!own || n_rows <= INT8_ROWS);
+	return (struct int8_rows){f->pass->bytes + own * tile_groups, n_rows, cols};
+}
+
+/* The rows x [rows][cols] as weights without codes take them. */
+static void stage_plain(struct forward *f, struct rows rows, const float *x, uint32_t cols)
 {
 	const struct kernels *kernels = f->setup.kernels;
-	struct rows rows = rows_of(f, thread, n_rows);
-	struct operand operand = {n_rows, cols, rows.own};
 	size_t from = (size_t)rows.begin * cols, n = (size_t)(rows.end - rows.begin) * cols;
-	if (n && f->pass->phase == PHASE_DECODE) {
+	if (f->pass->phase == PHASE_DECODE) {
 		size_t first = (size_t)rows.own * f->max_cols + from;
 		struct activations part = activations_from(f, first, rows.end - rows.begin, cols);
-		kernels->prepare(&part, x + from, f->setup.numerics);
-	} else if (n && f->setup.numerics == NUMERICS_BF16) {
+		kernels->prepare(&part, x + from, f->plain);
+	} else if (f->plain == NUMERICS_BF16) {
 		kernels->to_bf16((uint16_t *)f->pass->a + from, x + from, (uint32_t)n);
-	} else if (n) {
+	} else {
 		memcpy((float *)f->pass->a + from, x + from, n * sizeof(float));
+	}
+}
+
+struct operand step_stage(struct forward *f, unsigned thread, const struct products *products, uint32_t n_rows)
+{
+	struct rows rows = rows_of(f, thread, n_rows);
+	struct operand operand = {n_rows, products->cols, rows.own};
+	bool plain = false, bytes = false;
+	for (uint32_t i = 0; i < products->n; i++) {
+		bytes |= takes_bytes(f, products->each[i].w);
+		plain |= !takes_bytes(f, products->each[i].w);
+	}
+	if (plain && rows.begin < rows.end)
+		stage_plain(f, rows, products->x, products->cols);
+	if (bytes && rows.begin < rows.end) {
+		struct int8_rows all = bytes_of(f, rows.own, n_rows, products->cols);
+		f->setup.kernels->int8_prepare(&all, rows.begin, rows.end, products->x);
 	}
 	if (!rows.own)
 		team_barrier(f->setup.team);
 	return operand;
 }
 
+static uint32_t n_blocks(const struct matrix *w)
+{
+	return (w->rows + PACK_ROWS - 1) / PACK_ROWS;
+}
+
 /* The outputs of a product that are this thread's: columns of y, in whole blocks or panels but for the last. */
 static void share_outputs(struct forward *f, unsigned thread, const struct matrix *w, uint32_t *begin, uint32_t *end)
 {
 	if (f->pass->phase == PHASE_DECODE)
-		share(f, (w->rows + PACK_ROWS - 1) / PACK_ROWS, thread, begin, end);
+		share(f, n_blocks(w), thread, begin, end);
 	else
 		share(f, gemm_n_panels(w), thread, begin, end);
 }
@@ -105,10 +140,15 @@ void step_product(struct forward *f, unsigned thread, const struct matrix *w, st
 	if (thread == 0)
 		count_product(f, w, operand.n_rows);
 	share_outputs(f, thread, w, &begin, &end);
-	if (f->pass->phase == PHASE_DECODE) {
+	if (takes_bytes(f, w)) {
+		struct int8_rows rows = bytes_of(f, operand.own, operand.n_rows, operand.cols);
+		uint32_t blocks = f->pass->phase == PHASE_DECODE ? 1 : GEMM_PANEL_ROWS / PACK_ROWS, all = n_blocks(w);
+		end = end * blocks < all ? end * blocks : all;
+		f->setup.kernels->int8_product(w, begin * blocks, end, &rows, y, w->rows);
+	} else if (f->pass->phase == PHASE_DECODE) {
 		struct activations act =
 			activations_from(f, (size_t)operand.own * f->max_cols, operand.n_rows, operand.cols);
-		f->setup.kernels->decode_product(w, begin, end, &act, y, w->rows, f->setup.numerics);
+		f->setup.kernels->decode_product(w, begin, end, &act, y, w->rows, f->plain);
 	} else {
 		gemm_run(f->setup.gemm, w, begin, end, f->pass->a, operand.n_rows, y, w->rows,
 			 f->pass->thread_scratch + thread * f->pass->thread_bytes);
@@ -117,7 +157,7 @@ void step_product(struct forward *f, unsigned thread, const struct matrix *w, st
 
 void step_products(struct forward *f, unsigned thread, const struct products *products)
 {
-	struct operand operand = step_stage(f, thread, products->x, f->pass->batch.n_rows, products->cols);
+	struct operand operand = step_stage(f, thread, products, f->pass->batch.n_rows);
 	for (uint32_t i = 0; i < products->n; i++)
 		step_product(f, thread, products->each[i].w, operand, products->each[i].y);
 	if (f->pass->n_groups) {

@@ -14,7 +14,7 @@
 #include "src/kernel/pack.h"
 
 #define IMAGE_MAGIC 0x31474d4944544857ull /* "WHTDIMG1" */
-enum { IMAGE_VERSION = 2, IMAGE_ALIGN = 64 };
+enum { IMAGE_VERSION = 3, IMAGE_ALIGN = 64 };
 
 /* All enums here are written to segments: never renumber. */
 enum image_family {

@@ -89,6 +89,7 @@ ALWAYS_INLINE __m256 plane_column_avx2(enum pack_kind kind, const uint8_t *codes
 /* Columns 2 * pair and 2 * pair + 1 (pair 0..15) of rows 8 * half .. 8 * half + 7. */
 ALWAYS_INLINE struct pair_avx2 group_pair_avx2(enum pack_kind kind, const uint8_t *codes, int pair, int half)
 {
+	const int at = (int)layout_byte_at(2 * (uint32_t)pair);
 	__m256i words;
 
 	codes += 32 * half; /* half of the 16 32-bit lanes that a column, pair, quad or word of codes has */
@@ -103,10 +104,9 @@ ALWAYS_INLINE struct pair_avx2 group_pair_avx2(enum pack_kind kind, const uint8_
 		return (struct pair_avx2){
 			_mm256_castsi256_ps(_mm256_slli_epi32(words, 16)),
 			_mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32((int)0xffff0000)))};
-	case PACK_Q8_0:
-		words = load_avx2(codes + 64 * (pair / 2));
-		return (struct pair_avx2){signed_field(words, pair % 2 * 16, 8),
-					  signed_field(words, pair % 2 * 16 + 8, 8)};
+	case PACK_Q8_0: /* the next column is two bytes further */
+		words = load_avx2(codes + 64 * (at / 4));
+		return (struct pair_avx2){signed_field(words, at % 4 * 8, 8), signed_field(words, at % 4 * 8 + 16, 8)};
 	case PACK_Q4_0: /* with its top bit flipped, a code q is q - 8 in two's complement */
 		words = _mm256_xor_si256(load_avx2(codes + 64 * (pair / 4)), _mm256_set1_epi32((int)0x88888888));
 		return (struct pair_avx2){signed_field(words, pair % 4 * 4, 4),

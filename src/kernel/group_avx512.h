@@ -94,9 +94,10 @@ ALWAYS_INLINE __m512i group_pair_avx512(enum pack_kind kind, const uint8_t *code
 	case PACK_BF16:
 		return _mm512_loadu_si512(codes + 64 * pair);
 	case PACK_Q8_0: {
-		__m512i quads = _mm512_loadu_si512(codes + 64 * (pair / 2));
-		__m512i even = _mm512_castps_si512(byte_avx512(quads, pair % 2 * 2));
-		__m512i odd = _mm512_castps_si512(byte_avx512(quads, pair % 2 * 2 + 1));
+		const int at = (int)layout_byte_at(2 * (uint32_t)pair); /* the next column is two bytes further */
+		__m512i quads = _mm512_loadu_si512(codes + 64 * (at / 4));
+		__m512i even = _mm512_castps_si512(byte_avx512(quads, at % 4));
+		__m512i odd = _mm512_castps_si512(byte_avx512(quads, at % 4 + 2));
 		return _mm512_or_si512(_mm512_srli_epi32(even, 16),
 				       odd); /* 8-bit integers leave the lower halves zero */
 	}

@@ -9,6 +9,8 @@ static const struct kernels ref = {
 	.level = CPU_LEVEL_REF,
 	.prepare = prepare_ref,
 	.decode_product = decode_product_ref,
+	.int8_prepare = int8_prepare_ref,
+	.int8_product = int8_product_ref,
 	.expand_panel = expand_panel_ref,
 	.expand_row = expand_row_ref,
 	.rms_norm = rms_norm_ref,
@@ -45,6 +47,8 @@ static const struct kernels avx512 = {
 	.level = CPU_LEVEL_AVX512,
 	.prepare = prepare_avx512,
 	.decode_product = decode_product_avx512,
+	.int8_prepare = int8_prepare_avx512,
+	.int8_product = int8_product_avx512,
 	.expand_panel = expand_panel_avx512,
 	.expand_row = expand_row_ref,
 	.rms_norm = rms_norm_avx512,
@@ -90,6 +94,14 @@ enum cpu_level kernels_detect(void)
 	return CPU_LEVEL_AVX512;
 }
 
+/* What int8_avx512.c needs beside the level's own. */
+static int has_bytes(void)
+{
+	uint32_t eax, ebx, ecx, edx;
+	return kernels_detect() >= CPU_LEVEL_AVX512 && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
+	       has_all(ecx, bit_AVX512VNNI | bit_AVX512VBMI);
+}
+
 const char *cpu_level_name(enum cpu_level level)
 {
 	switch (level) {
@@ -103,9 +115,27 @@ const char *cpu_level_name(enum cpu_level level)
 	return "?";
 }
 
+const char *numerics_name(enum numerics numerics)
+{
+	switch (numerics) {
+	case NUMERICS_F32:
+		return "f32";
+	case NUMERICS_BF16:
+		return "bf16";
+	case NUMERICS_INT8:
+		return "int8";
+	}
+	return "?";
+}
+
 enum numerics kernels_numerics(enum cpu_level level)
 {
 	return level == CPU_LEVEL_AVX512 ? NUMERICS_BF16 : NUMERICS_F32;
+}
+
+enum numerics kernels_plain(enum cpu_level level, enum numerics numerics)
+{
+	return numerics == NUMERICS_INT8 ? kernels_numerics(level) : numerics;
 }
 
 const struct kernels *kernels_get(enum cpu_level level, enum numerics numerics)
@@ -118,7 +148,7 @@ const struct kernels *kernels_get(enum cpu_level level, enum numerics numerics)
 	case CPU_LEVEL_AVX2:
 		return numerics == NUMERICS_F32 ? &avx2 : NULL;
 	case CPU_LEVEL_AVX512:
-		return numerics == NUMERICS_BF16 ? &avx512 : NULL;
+		return numerics == NUMERICS_BF16 || (numerics == NUMERICS_INT8 && has_bytes()) ? &avx512 : NULL;
 	}
 	return NULL;
 }

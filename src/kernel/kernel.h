@@ -5,7 +5,9 @@
  *
  * Numerics. With NUMERICS_BF16 both operands of every weight product are rounded to bfloat16 where the hardware
  * multiplies bfloat16, and sums are float32. With NUMERICS_F32 nothing is rounded. `ref` serves both, `avx2` only F32,
- * `avx512` only BF16 (kernels_numerics says which a level takes by default). Conversions to bfloat16 agree bit for bit
+ * `avx512` only BF16 (kernels_numerics says which a level takes by default). With NUMERICS_INT8 weights that have codes
+ * are multiplied as int8.h says, by `ref` and by `avx512` where the CPU has VNNI and VBMI; all else is as without it
+ * (kernels_plain). Conversions to bfloat16 agree bit for bit
  * between levels; products by the hardware treat denormal operands as zero.
  *
  * Order of sums. A row's result depends on the row, the matrix and the phase (decode or prefill) alone: never on how
@@ -19,10 +21,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/kernel/int8.h"
 #include "src/kernel/pack.h"
 
 enum cpu_level { CPU_LEVEL_REF = 0, CPU_LEVEL_AVX2 = 1, CPU_LEVEL_AVX512 = 2 };
-enum numerics { NUMERICS_F32 = 0, NUMERICS_BF16 = 1 };
+enum numerics { NUMERICS_F32 = 0, NUMERICS_BF16 = 1, NUMERICS_INT8 = 2 };
 
 /* Inputs of a decode product, prepared once and used for every matrix that multiplies them.
  * All arrays are 64-byte aligned; strides equal `cols`. */
@@ -74,6 +77,13 @@ struct kernels {
 	 * `y_stride` floats; rows past w->rows are not written. */
 	void (*decode_product)(const struct matrix *w, uint32_t begin, uint32_t end, const struct activations *x,
 			       float *y, size_t y_stride, enum numerics numerics);
+
+	/* NUMERICS_INT8: rounds rows [begin, end) of x [n_rows][cols]; the others of their tiles stay as they are. */
+	void (*int8_prepare)(const struct int8_rows *rows, uint32_t begin, uint32_t end, const float *x);
+
+	/* NUMERICS_INT8: what decode_product does, for any number of rows and kinds that int8_takes. */
+	void (*int8_product)(const struct matrix *w, uint32_t begin, uint32_t end, const struct int8_rows *x, float *y,
+			     size_t y_stride);
 
 	/* Expands block rows [begin, end) for a prefill product. BF16: panel is [cols / 2][n][2] bfloat16 with
 	 * n = 16 * (end - begin) (VNNI pairs, as oneDNN's bf16 ukernel takes B); F32: [cols][n] float32. Padding rows
@@ -127,9 +137,14 @@ enum cpu_level kernels_detect(void);
 
 /* "ref", "avx2", "avx512". */
 const char *cpu_level_name(enum cpu_level level);
+/* "f32", "bf16", "int8". */
+const char *numerics_name(enum numerics numerics);
 
 /* The numerics a level serves when the operator says `auto`. */
 enum numerics kernels_numerics(enum cpu_level level);
+
+/* What weights without codes are multiplied in: `numerics`, or instead of NUMERICS_INT8 the level's own. */
+enum numerics kernels_plain(enum cpu_level level, enum numerics numerics);
 
 /* The table of a level: a static, immutable object. NULL where this CPU lacks the level, or where the level does not
  * serve `numerics`. */

@@ -62,6 +62,18 @@ ALWAYS_INLINE struct layout layout_of(enum pack_kind kind)
 	return (struct layout){0};
 }
 
+/* Where column `k` of a group lies among bytes in the order of pack.h: quad by quad. */
+ALWAYS_INLINE uint32_t layout_byte_at(uint32_t k)
+{
+	return k / 8 * 8 + k % 4 * 2 + k / 4 % 2;
+}
+
+/* The column whose byte lies at `at`. */
+ALWAYS_INLINE uint32_t layout_byte_column(uint32_t at)
+{
+	return at / 8 * 8 + at % 8 / 2 + at % 2 * 4;
+}
+
 /* One group of a block row. */
 struct group {
 	const uint8_t *codes;

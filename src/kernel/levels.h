@@ -2,6 +2,7 @@
 #ifndef WEIGHTD_KERNEL_LEVELS_H
 #define WEIGHTD_KERNEL_LEVELS_H
 
+#include "src/kernel/int8.h"
 #include "src/kernel/kernel.h"
 
 /* A part of a matrix that is expanded at once: block rows [block_begin, block_end) and groups [group_begin, group_end)
@@ -46,5 +47,14 @@ void expand_row_ref(const struct matrix *w, uint32_t row, float *out); /* serves
 KERNEL_LEVEL(ref);
 KERNEL_LEVEL(avx2);
 KERNEL_LEVEL(avx512);
+
+/* Of int8 numerics, which not every level has. */
+#define KERNEL_INT8(level)                                                                                         \
+	void int8_prepare_##level(const struct int8_rows *rows, uint32_t begin, uint32_t end, const float *x);     \
+	void int8_product_##level(const struct matrix *w, uint32_t begin, uint32_t end, const struct int8_rows *x, \
+				  float *y, size_t y_stride)
+
+KERNEL_INT8(ref);
+KERNEL_INT8(avx512);
 
 #endif

@@ -51,7 +51,7 @@ uint64_t pack_matrix_bytes(enum pack_kind kind, uint64_t rows, uint64_t cols)
 }
 
 /* Moves runs of bytes: [n_rows][n_runs] in the file -> [n_runs][16 rows]. A run is what of a row stays together: a
- * float32, a pair of 16-bit columns, four int8 columns, a scale. Inlined so that a run is one load and one store. */
+ * float32, a pair of 16-bit columns, a scale. Inlined so that a run is one load and one store. */
 __attribute__((always_inline)) static inline void pack_elements(uint8_t *group, const uint8_t *source, size_t row_bytes,
 								uint32_t n_rows, size_t run_bytes, size_t n_runs)
 {
@@ -59,6 +59,30 @@ __attribute__((always_inline)) static inline void pack_elements(uint8_t *group, 
 		for (size_t run = 0; run < n_runs; run++)
 			memcpy(group + (run * PACK_ROWS + row) * run_bytes, source + row * row_bytes + run * run_bytes,
 			       run_bytes);
+}
+
+/* Four bytes to every other byte of eight. */
+ALWAYS_INLINE uint64_t spread_bytes(uint32_t four)
+{
+	uint64_t x = (four | (uint64_t)four << 16) & 0x0000ffff0000ffff;
+	return (x | x << 8) & 0x00ff00ff00ff00ff;
+}
+
+/* Rows of 32 bytes to the order in which bytes are multiplied. */
+static void pack_bytes(uint8_t *group, const uint8_t *source, size_t row_bytes, uint32_t n_rows)
+{
+	for (uint32_t octet = 0; octet < PACK_GROUP / 8; octet++)
+		for (uint32_t row = 0; row < n_rows; row++) {
+			uint32_t halves[2];
+			uint64_t ordered;
+
+			memcpy(halves, source + row * row_bytes + 8 * octet, sizeof halves);
+			ordered = spread_bytes(halves[0]) | spread_bytes(halves[1]) << 8;
+			for (uint32_t quad = 0; quad < 2; quad++, ordered >>= 32) {
+				uint32_t four = (uint32_t)ordered;
+				memcpy(group + 4 * (size_t)((2 * octet + quad) * PACK_ROWS + row), &four, sizeof four);
+			}
+		}
 }
 
 /* A row's 32 codes of a kind with planes whose blocks are groups. Its nibbles are 16 bytes, columns 0..15 in the low
@@ -103,7 +127,7 @@ static void pack_block(enum pack_kind kind, uint8_t *block, const uint8_t *sourc
 		pack_elements(block, source, row_bytes, n_rows, 4, PACK_GROUP / 2);
 		break;
 	case PACK_Q8_0: /* a float16 scale starts a block in the file and ends a group here */
-		pack_elements(block, source + 2, row_bytes, n_rows, 4, PACK_GROUP / 4);
+		pack_bytes(block, source + 2, row_bytes, n_rows);
 		pack_elements(block + layout_code_bytes(PACK_Q8_0), source, row_bytes, n_rows, 2, 1);
 		break;
 	case PACK_Q4_0:

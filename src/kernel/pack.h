@@ -10,7 +10,7 @@
  *   f32     2048                                  2048         [32 k][16 rows] float32
  *   f16     1024                                  1024         [16 k-pairs][16 rows][2] float16
  *   bf16    1024                                  1024         [16 k-pairs][16 rows][2] bfloat16
- *   q8_0    512 + 32  (d float16 [16])            544          [8 k-quads][16 rows][4] int8
+ *   q8_0    512 + 32  (d float16 [16])            544          [4 octets][2][16 rows][4] int8, see below
  *   q4_0    256 + 32  (d)                         288          plane of 4 bits
  *   q4_1    256 + 64  (d, then m, float16 [16])   320          plane of 4 bits
  *   q5_0    320 + 32  (d)                         352          planes of 4 bits and 1 bit
@@ -33,6 +33,10 @@
  * lower half (bits b f .. b f + b - 1) is column 32 / b j + 2 f of word j, the same field of its upper half the column
  * after it. A shift and a table look-up of every 16-bit lane then give 16 rows x 2 neighbouring columns in bfloat16,
  * which is what vdpbf16ps multiplies. Where a code has two planes, the first has its low bits.
+ *
+ * Instructions on bytes multiply four columns at once, and a mask takes every other code out of a plane of 4 bits:
+ * columns 0 4 1 5 of eight, or with a shift before it 2 6 3 7. So that is the order of bytes wherever they are
+ * multiplied, and in which q8_0 stores them.
  *
  * Decoding is bound by the bytes read, so nothing is stored larger than its file form, but for the k-quants' scales,
  * whose bytes are not squeezed and lines not split: at most 5.5% more. */

@@ -139,8 +139,10 @@ static inline void unpack_row(enum pack_kind kind, const uint8_t *block_row, uin
 			out->code[k] = f32_from_bf16(unpack_u16(codes, (k / 2 * PACK_ROWS + row) * 2 + k % 2));
 		break;
 	case PACK_Q8_0:
-		for (uint32_t k = 0; k < PACK_GROUP; k++)
-			out->code[k] = (float)(int8_t)codes[(k / 4 * PACK_ROWS + row) * 4 + k % 4];
+		for (uint32_t k = 0; k < PACK_GROUP; k++) {
+			uint32_t at = layout_byte_at(k);
+			out->code[k] = (float)(int8_t)codes[(at / 4 * PACK_ROWS + row) * 4 + at % 4];
+		}
 		break;
 	default:
 		for (uint32_t k = 0; k < PACK_GROUP; k++)

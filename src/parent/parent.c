@@ -412,7 +412,7 @@ static int choose_level(struct parent *parent, struct err *err)
 		return err_set(err, -ENOTSUP, "cpu_level = %s: this CPU offers %s at most", level,
 			       cpu_level_name(best));
 	return err_set(err, -ENOTSUP, "numerics = %s is not served by cpu_level %s: leave numerics at auto",
-		       parent->numerics == NUMERICS_BF16 ? "bf16" : "f32", level);
+		       numerics_name(parent->numerics), level);
 }
 
 static int start(struct parent *parent, struct err *err)

@@ -85,7 +85,7 @@ static void add_model(doc d, val models, const struct parent *parent, const stru
 		add_uint(d, m, "file_bytes", model->total_bytes);
 	}
 	add_str(d, m, "cpu_level", cpu_level_name(parent->cpu_level));
-	add_str(d, m, "numerics", parent->numerics == NUMERICS_BF16 ? "bf16" : "f32");
+	add_str(d, m, "numerics", numerics_name(parent->numerics));
 	if (model->n_copies) {
 		const struct message_segment *first = &model->copies[0].segment;
 		char architecture[sizeof first->architecture + 1];

@@ -148,7 +148,8 @@ static int make_gemm(struct worker *w, struct err *err)
 	if (!all)
 		return err_set(err, -ENOMEM, "no memory for the list of %u matrices", n);
 	model_matrices(&w->model, all, n);
-	int rc = gemm_new(w->order.cpu_level, w->order.numerics, all, n, &w->gemm, err);
+	int rc = gemm_new(w->order.cpu_level, kernels_plain(w->order.cpu_level, w->order.numerics), all, n, &w->gemm,
+			  err);
 	free(all);
 	return rc;
 }

@@ -30,6 +30,7 @@ struct bench {
 	struct scheduler *scheduler;
 	enum cpu_level level;
 	unsigned n_threads, chunk, n_prefill, n_decode, n_streams, from;
+	bool int8;
 	const char *tokens, *logits;
 	unsigned n_tokens, n_done;
 };
@@ -111,18 +112,20 @@ static void on_failed(void *arg, struct generation *g, const char *reason)
 static void make_engine(struct bench *b)
 {
 	struct err err = {""};
-	enum numerics numerics = kernels_numerics(b->level);
+	enum numerics numerics = b->int8 ? NUMERICS_INT8 : kernels_numerics(b->level);
+	const struct kernels *kernels = kernels_get(b->level, numerics);
 	uint32_t n = model_matrices(&b->model, NULL, 0), context = 8192;
 	struct matrix *all = calloc(n, sizeof *all);
 	model_matrices(&b->model, all, n);
-	if (gemm_new(b->level, numerics, all, n, &b->gemm, &err) ||
+	if (!kernels)
+		err_set(&err, 0, "not on this CPU"), die(numerics_name(numerics), &err);
+	if (gemm_new(b->level, kernels_plain(b->level, numerics), all, n, &b->gemm, &err) ||
 	    team_new(b->n_threads, 1, bind_cpu, NULL, &b->team, &err) || arena_init(&b->arena, (size_t)64 << 30, &err))
 		die("engine", &err);
 	free(all);
 	kv_init(&b->kv, &b->model.config, &b->arena, 8 * kv_pages_for(context));
-	struct forward_setup forward = {
-		&b->model, kernels_get(b->level, numerics), b->gemm, b->team, &b->arena, &b->kv, numerics, b->chunk,
-		context};
+	struct forward_setup forward = {&b->model, kernels,  b->gemm,  b->team, &b->arena,
+					&b->kv,	   numerics, b->chunk, context};
 	if (forward_new(&forward, &b->forward, &err))
 		die("forward", &err);
 	struct scheduler_setup scheduler = {
@@ -202,11 +205,11 @@ static void write_logits(struct bench *b)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"threads", 1, NULL, 't'}, {"level", 1, NULL, 'l'},
-						{"prefill", 1, NULL, 'p'}, {"decode", 1, NULL, 'd'},
-						{"streams", 1, NULL, 's'}, {"tokens", 1, NULL, 'S'},
-						{"from", 1, NULL, 'f'},	   {"logits", 1, NULL, 'L'},
-						{"chunk", 1, NULL, 'c'},   {NULL, 0, NULL, 0}};
+	static const struct option options[] = {
+		{"threads", 1, NULL, 't'}, {"level", 1, NULL, 'l'},   {"prefill", 1, NULL, 'p'},
+		{"decode", 1, NULL, 'd'},  {"streams", 1, NULL, 's'}, {"tokens", 1, NULL, 'S'},
+		{"from", 1, NULL, 'f'},	   {"logits", 1, NULL, 'L'},  {"chunk", 1, NULL, 'c'},
+		{"int8", 0, NULL, 'i'},	   {NULL, 0, NULL, 0}};
 	static struct bench b = {.n_threads = 2, .chunk = 256, .n_prefill = 512, .n_decode = 128, .n_streams = 1};
 	int c;
 	b.level = kernels_detect();
@@ -237,6 +240,9 @@ int main(int argc, char **argv)
 			break;
 		case 'f':
 			b.from = (unsigned)atoi(optarg);
+			break;
+		case 'i':
+			b.int8 = true;
 			break;
 		case 'c':
 			b.chunk = (unsigned)atoi(optarg);

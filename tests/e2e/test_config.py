@@ -87,6 +87,14 @@ def test_a_level_that_cannot_compute_as_told_is_refused_before_anything_is_loade
     assert not (tmp_path / "s").exists()
 
 
+def test_int8_where_a_level_lacks_it_is_refused_by_name(tmp_path):
+    path = tmp_path / "weightd.conf"
+    path.write_text(f"[weightd]\ncpu_level = avx2\nnumerics = int8\n[model m]\npath = {tmp_path}/m.gguf\n")
+    result = run("--config", path)
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
+    assert "numerics = int8 is not served by cpu_level avx2" in result.stderr or "this CPU offers" in result.stderr
+
+
 @pytest.mark.parametrize("option", ["--help", "--version", "--help-config", "--print-config"])
 def test_output_that_cannot_be_written_is_no_success(option):
     with open("/dev/full", "w") as full:

@@ -183,6 +183,21 @@ def test_avx2(start, model, record):
     record("answers at level avx2", 2 * len(requests), "(in company; one thread and small chunks)")
 
 
+def test_int8(start, model, record):
+    """So have int8 numerics, and there, too, neither company nor settings change an answer. They are another's answers."""
+    if not {"avx512_vnni", "avx512vbmi", "avx512_bf16"} <= weightd.cpu_flags():
+        pytest.skip("this CPU lacks AVX-512 VNNI, VBMI or BF16")
+    requests = SHORT_REPERTOIRE[:8]
+    first = start({"smollm2": model}, {"numerics": "int8"})
+    assert first.status()["models"][0]["numerics"] == "int8"
+    alone = answers_alone(first.http, requests)
+    check(requests, alone, together(first.http, requests, 1, n_others=8))
+    second = start({"smollm2": model}, {"numerics": "int8", "threads": 1, "prefill_chunk": 17})
+    check(requests, alone, together(second.http, requests, 2))
+    assert alone != answers_alone(start({"smollm2": model}).http, requests)
+    record("answers with int8 numerics", 2 * len(requests), "(in company; one thread and odd chunks)")
+
+
 def work_of(daemon, request):
     """(weight products, forward passes, generated tokens) that a request costs."""
     names = "weightd_weight_products_total", "weightd_steps_total"

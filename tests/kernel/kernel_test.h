@@ -52,6 +52,7 @@ bool same_bits(const float *a, const float *b, size_t n);
 
 /* One function per source file: the tests of one part. */
 void test_decode(const struct subject *subject);
+void test_int8(const struct subject *subject);
 void test_expand(const struct subject *subject);
 void test_row(const struct subject *subject);
 void test_attention(const struct subject *subject);

@@ -7,7 +7,7 @@
 
 static bool test_numerics(enum cpu_level level, enum numerics numerics)
 {
-	const char *name = numerics == NUMERICS_BF16 ? "bf16" : "f32";
+	const char *name = numerics_name(numerics);
 	struct subject subject = {
 		.level = level,
 		.numerics = numerics,
@@ -22,6 +22,10 @@ static bool test_numerics(enum cpu_level level, enum numerics numerics)
 	printf("testing %s with %s numerics\n", cpu_level_name(level), name);
 	expect(subject.kernels->level == level, "kernels_get(%s) gave level %s", cpu_level_name(level),
 	       cpu_level_name(subject.kernels->level));
+	if (numerics == NUMERICS_INT8) { /* the rest is the level's own, and tested with its own */
+		test_int8(&subject);
+		return true;
+	}
 	test_expand(&subject);
 	test_decode(&subject);
 	test_row(&subject);
@@ -40,6 +44,7 @@ int main(int argc, char **argv)
 			continue;
 		ran |= test_numerics((enum cpu_level)level, NUMERICS_F32);
 		ran |= test_numerics((enum cpu_level)level, NUMERICS_BF16);
+		ran |= test_numerics((enum cpu_level)level, NUMERICS_INT8);
 		printf("%u failures\n", expect_failures());
 		return expect_failures() ? 1 : ran ? 0 : 77;
 	}

@@ -313,9 +313,7 @@ END_TEST
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "ref";
-	level = !strcmp(name, "avx512") ? CPU_LEVEL_AVX512 : !strcmp(name, "avx2") ? CPU_LEVEL_AVX2 : CPU_LEVEL_REF;
-	numerics = kernels_numerics(level);
-	if (level > kernels_detect())
+	if (!tiny_level(name, &level, &numerics))
 		return 77;
 	Suite *suite = suite_create("forward");
 	const struct {

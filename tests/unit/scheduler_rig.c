@@ -31,9 +31,7 @@ void rig_adapters_free(void)
 const char *rig_level(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "ref";
-	level = !strcmp(name, "avx512") ? CPU_LEVEL_AVX512 : !strcmp(name, "avx2") ? CPU_LEVEL_AVX2 : CPU_LEVEL_REF;
-	numerics = kernels_numerics(level);
-	return level > kernels_detect() ? NULL : name;
+	return tiny_level(name, &level, &numerics) ? name : NULL;
 }
 
 static void on_token(void *arg, struct generation *g, const struct scheduler_token *t)

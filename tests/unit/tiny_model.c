@@ -199,6 +199,20 @@ void tiny_model_free(struct tiny_model *tiny)
 	free(tiny);
 }
 
+bool tiny_level(const char *name, enum cpu_level *level, enum numerics *numerics)
+{
+	*level = CPU_LEVEL_REF;
+	while (*level < CPU_LEVEL_AVX512 && strcmp(name, cpu_level_name(*level)) != 0)
+		++*level;
+	*numerics = kernels_numerics(*level);
+	if (!strcmp(name, "int8")) {
+		*numerics = NUMERICS_INT8;
+		while (*level > CPU_LEVEL_REF && !kernels_get(*level, *numerics))
+			--*level;
+	}
+	return kernels_get(*level, *numerics);
+}
+
 void tiny_engine_init(struct tiny_engine *e, const struct tiny_model *tiny, const struct tiny_setup *setup)
 {
 	struct matrix all[64];
@@ -206,7 +220,7 @@ void tiny_engine_init(struct tiny_engine *e, const struct tiny_model *tiny, cons
 	struct err err = {""};
 	memset(e, 0, sizeof *e);
 	e->tiny = tiny;
-	int rc = gemm_new(setup->level, setup->numerics, all, n, &e->gemm, &err);
+	int rc = gemm_new(setup->level, kernels_plain(setup->level, setup->numerics), all, n, &e->gemm, &err);
 	if (!rc)
 		rc = team_new(setup->n_threads, 0, NULL, NULL, &e->team, &err);
 	if (!rc)

@@ -29,6 +29,10 @@ struct tiny_engine {
 	struct scheduler *scheduler;
 };
 
+/* Level and numerics of a test run: "ref", "avx2", "avx512", or "int8" at the highest level that has it. False where
+ * this CPU has not got them. */
+bool tiny_level(const char *name, enum cpu_level *level, enum numerics *numerics);
+
 struct tiny_setup {
 	enum cpu_level level;
 	enum numerics numerics;
