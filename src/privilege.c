@@ -46,17 +46,15 @@ int privilege_drop(uint64_t uid, uint64_t gid, struct err *err)
 	pid_t parent = getppid();
 	empty_bounding_set();
 	int rc = become(uid, gid, err);
-	if (!rc)
-		rc = drop_capabilities(err);
 	if (rc)
 		return rc;
-	/* child_spawn has set it, and a change of credentials has cleared it again; a parent that died in between is
-	 * seen by its number. Last, because of that. */
+	/* child_spawn has set it, and the change of user has cleared it again; a parent that died in between is seen by
+	 * its number. Giving capabilities up does not clear it. (Linux, commit_creds) */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
 		return err_set(err, -errno, "pdeathsig: %s", strerror(errno));
 	if (getppid() != parent)
 		return err_set(err, -ESRCH, "the parent died while this process started");
-	return 0;
+	return drop_capabilities(err);
 }
 
 int privilege_find_user(const char *name, uint64_t *uid, uint64_t *gid, struct err *err)
