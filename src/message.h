@@ -308,9 +308,9 @@ struct message_benched {
 	uint64_t prefill_ns, decode_ns;
 	uint64_t prefill_forward_ns, decode_forward_ns; /* of these, in the forward pass */
 	uint64_t decode_steps;
-	uint64_t prefill_operations,
-		prefill_library_operations; /* floating-point, of products and attention; oneDNN's */
-	uint64_t weight_bytes;		    /* of all matrices: what a decode step reads */
+	uint64_t prefill_operations;	     /* floating-point, of products and attention */
+	uint64_t prefill_library_operations; /* of these, oneDNN's */
+	uint64_t weight_bytes;		     /* of all matrices: what a decode step reads */
 	double matrix_operations;	  /* floating-point operations of the weight products of the measured prompt */
 	double read_bytes_per_s;	  /* reading the same weights does, by the same threads */
 	double multiply_operations_per_s; /* products of prefill do, over weights that are expanded already */

@@ -168,7 +168,7 @@ static uint32_t largest_logit(const float *logits, uint32_t n)
 	uint32_t best_begin = 0;
 	for (uint32_t begin = 0; begin < n; begin += BLOCK) {
 		uint32_t end = n - begin < BLOCK ? n : begin + BLOCK, whole = begin + (end - begin) / LANES * LANES;
-		float max[LANES], largest = -INFINITY;
+		float max[LANES], of_block = -INFINITY;
 		for (uint32_t lane = 0; lane < LANES; lane++)
 			max[lane] = -INFINITY;
 		for (uint32_t i = begin; i < whole; i += LANES)
@@ -177,9 +177,9 @@ static uint32_t largest_logit(const float *logits, uint32_t n)
 		for (uint32_t i = whole; i < end; i++)
 			max[0] = logits[i] > max[0] ? logits[i] : max[0];
 		for (uint32_t lane = 0; lane < LANES; lane++)
-			largest = max[lane] > largest ? max[lane] : largest;
-		if (largest > best) {
-			best = largest;
+			of_block = max[lane] > of_block ? max[lane] : of_block;
+		if (of_block > best) {
+			best = of_block;
 			best_begin = begin;
 		}
 	}

@@ -8,7 +8,8 @@
  * with the fewest tokens left, then to the next. Of prompts that come together one after the other has its first token,
  * while with equal parts all would have theirs when the last one does. A short prompt behind a long one has its first
  * token after about a step, and none waits for more than twice the time that it would take to compute it and all older
- * ones first, whatever comes after it.
+ * ones first, whatever comes after it. It belongs to this that a caller with a clock gives several prompts more time
+ * than one (src/worker/worker_pace.h): answers that begin early would hold up the prompts behind them otherwise.
  *
  * Order. Calls have an order, that of their arrival, and it never changes: the waiting one that came first is let in
  * first (those whose client does not read are passed over), memory goes to the older before the younger.

@@ -9,9 +9,9 @@
  * 1 / (1 - s) of the undisturbed one.
  *
  * Where several prompts wait, each counts: n of them may take n s / (1 - s), which is what each would have alone, up to
- * PACE_TIMES_MAX. With one share for all, n users who come together would wait n times as long for their first token
- * while the answers that are ahead of them come at a speed that nobody can read. The bound is what keeps an answer
- * alive beside any number of prompts: with a share of 50 its gap is 2, 3, 4 and at last 10 times the undisturbed one.
+ * PACE_TIMES_MAX. With one share for all, the first answer of many users who come together would hold up all others
+ * as if only one waited. The bound is what keeps an answer alive beside any number of prompts: with a share of 50 its
+ * gap is 2, 3, 4 and at last 10 times the undisturbed one.
  *
  * Two decisions follow. Within a step: does another layer still fit? It is assumed to take what the fastest of its pass
  * took. When a pass begins: how many rows? As many as make one layer fill most of the prompts' time. More rows are
