@@ -130,7 +130,7 @@ static void count_product(struct forward *f, const struct matrix *w, uint32_t n_
 	uint64_t operations = 2 * (uint64_t)n_rows * w->rows * w->cols;
 	f->n_products++;
 	f->operations.products += operations;
-	if (f->pass->phase == PHASE_PREFILL && gemm_is_library(f->setup.gemm))
+	if (f->pass->phase == PHASE_PREFILL && !takes_bytes(f, w) && gemm_is_library(f->setup.gemm))
 		f->operations.library += operations;
 }
 

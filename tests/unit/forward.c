@@ -230,6 +230,7 @@ START_TEST(operations_are_counted)
 	struct batch batch = {PHASE_PREFILL, 0, rows};
 	engine_init(&e);
 	const struct forward_operations *said = forward_operations(e.forward);
+	bool ours = level == CPU_LEVEL_REF || numerics == NUMERICS_INT8; /* all matrices are of a kind that it takes */
 	add_rows(&e, &batch, &s, 60);
 	ck_assert_int_eq(forward_run(e.forward, &batch), 0);
 	forward_logits(e.forward, &last, 1);
@@ -237,7 +238,7 @@ START_TEST(operations_are_counted)
 	struct forward_operations prompt = operations_of(0, 60), answer = operations_of(60, 2);
 	ck_assert_uint_eq(said->products, prompt.products);
 	ck_assert_uint_eq(said->attention, prompt.attention);
-	ck_assert_uint_eq(said->library, level == CPU_LEVEL_REF ? 0 : prompt.products);
+	ck_assert_uint_eq(said->library, ours ? 0 : prompt.products);
 	batch = (struct batch){PHASE_DECODE, 0, rows};
 	add_rows(&e, &batch, &s, 2);
 	ck_assert_int_eq(forward_run(e.forward, &batch), 0);
@@ -246,7 +247,7 @@ START_TEST(operations_are_counted)
 	kv_advance(&s.kv, 2, PHASE_DECODE);
 	ck_assert_uint_eq(said->products, prompt.products + answer.products);
 	ck_assert_uint_eq(said->attention, prompt.attention + answer.attention);
-	ck_assert_uint_eq(said->library, level == CPU_LEVEL_REF ? 0 : prompt.products);
+	ck_assert_uint_eq(said->library, ours ? 0 : prompt.products);
 	kv_release(&e.kv, &s.kv);
 	tiny_engine_fini(&e);
 }
