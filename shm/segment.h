@@ -3,9 +3,10 @@
  * Making one is a fixed order of steps; on a machine with one node a mistake in it cannot be seen:
  *
  *   create:   shm_open(O_EXCL) or memfd -> ftruncate -> map 2 MiB aligned, untouched -> mbind(MPOL_BIND) -> read the
- *             policy back -> posix_fallocate in 64 MiB steps, before each the node's free memory and the cgroup checked
- *   fill:     the caller, from a thread bound to the node
- *   publish:  collapse to huge pages -> hash -> every page's node asked (move_pages), misplaced ones moved and asked
+ *             policy back -> fallocate in 64 MiB steps, before each the node's free memory and the cgroup checked, in
+ *             each huge pages first
+ *   fill:     the caller, from threads bound to the node
+ *   publish:  collapse to huge pages what is not -> hash -> every page's node asked (move_pages), misplaced ones moved and asked
  *             again -> header completed -> unmap -> mode 0440, write access dropped, memfd sealed -> read-only
  *             descriptor
  *   adopt:    what an earlier daemon published is taken over if a load could not make it any better (segment_adopt.c)

@@ -1,9 +1,10 @@
 /* Publishing: from filled pages to an object that nobody can write.
  *
- * Collapsing moves every page, so it comes before the check of their places; hashing comes before the check, too,
- * because it touches all pages and so fills the page tables that move_pages() looks at. The header is completed last,
- * its `published` field with release order: a reader that sees 1 sees everything else. The writable mapping must be
- * gone before a memfd can be sealed against writing.
+ * Collapsing is a second try for what could not be had in huge pages when the memory was taken: there may be some now.
+ * It moves pages, so it comes before the check of their places; hashing comes before the check, too, because it touches
+ * all pages and so fills the page tables that move_pages() looks at. The header is completed last, its `published`
+ * field with release order: a reader that sees 1 sees everything else. The writable mapping must be gone before a memfd
+ * can be sealed against writing.
  *
  * The read-only descriptor is a new open of the same inode through /proc/self/fd. For a named object that cannot be
  * fooled by a name that changed hands; for a sealed memfd it is needed, because before Linux 6.7 a shared mapping of a
