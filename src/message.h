@@ -15,7 +15,7 @@ enum { MESSAGE_FD = 3, MESSAGE_MAX_BYTES = 8192, MESSAGE_MAX_FDS = 8, MESSAGE_CA
 
 enum message_type {
 	/* parent -> loader: message_load, then message_files [a descriptor for each] until all n_files came. loader ->
-	 * parent: message_progress*, message_segment [read-only fd]*, then exit 0; or failed, exit 1. */
+	 * parent: message_progress*, message_segment [read-only fd]*, load_pace, then exit 0; or failed, exit 1. */
 	MESSAGE_LOAD = 1,
 	MESSAGE_FILES,
 	MESSAGE_PROGRESS,
@@ -76,6 +76,8 @@ enum message_type {
 	MESSAGE_ADAPTER_IDLE,
 	MESSAGE_ADAPTER_REQUEST,
 	MESSAGE_ADAPTER_ANSWER,
+	/* loader -> parent: load_pace, after the segments of a model that was loaded. */
+	MESSAGE_PACE,
 };
 
 struct message_load {
@@ -110,6 +112,19 @@ struct message_files {
 
 struct message_progress {
 	uint64_t done_bytes, total_bytes;
+};
+
+/* Where the time of a load went. */
+struct load_pace {
+	uint64_t file_bytes;
+	uint64_t total_ns;   /* from the order to published copies; of these: */
+	uint64_t room_ns;    /* taking the memory of all copies */
+	uint64_t fill_ns;    /* reading and packing, at the same time */
+	uint64_t wait_ns;    /* of fill_ns: nothing to pack had come yet */
+	uint64_t spread_ns;  /* the copies on other nodes */
+	uint64_t publish_ns; /* huge pages, digests, every page's place */
+	uint32_t n_threads;  /* that packed */
+	uint32_t pad;
 };
 
 struct message_segment {
@@ -239,7 +254,11 @@ struct message_figures {
 	uint64_t worker_hangs, front_hangs, other_hangs; /* processes killed because they made no progress */
 };
 
-struct message_front_ready { /* the front's MESSAGE_READY; a worker's has no payload */
+struct message_worker_ready { /* a worker's MESSAGE_READY */
+	uint64_t attach_ns;   /* from the segment's descriptor to a model that can be read: mapped, locked, checked */
+};
+
+struct message_front_ready { /* the front's */
 	uint32_t io;	     /* enum io_backend in use, never IO_AUTO */
 };
 

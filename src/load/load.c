@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "src/clock.h"
 #include "src/engine/tokenizer.h"
 #include "src/load/load_copies.h"
 #include "src/load/load_files.h"
@@ -31,6 +32,7 @@ struct load {
 	struct model_plan plan;
 	struct image_header header;
 	struct load_copies copies;
+	struct load_pace pace;
 };
 
 static int plan_gguf(struct load *load, struct err *err)
@@ -84,7 +86,7 @@ static int fill(struct load *load, const struct load_progress *progress, struct 
 	void *image = NULL;
 	int rc = load_copies_first(&load->copies, &image, err);
 	if (rc == 0)
-		rc = load_pack(&load->files, &load->plan, image, progress, err);
+		rc = load_pack(&load->files, &load->plan, image, progress, &load->pace, err);
 	if (rc == 0)
 		rc = load_files_unchanged(&load->files, err);
 	if (rc == 0)
@@ -111,6 +113,42 @@ static const char *tail(const char *path)
 	return n > 80 ? path + n - 80 : path;
 }
 
+/* Since `*from`, which becomes now. */
+static uint64_t lap(uint64_t *from_ns)
+{
+	uint64_t began_ns = *from_ns;
+	*from_ns = clock_now_ns();
+	return *from_ns - began_ns;
+}
+
+/* The steps in their order, each with the time it takes. */
+static int run(struct load *load, const struct load_input *inputs, const struct load_progress *progress,
+	       struct loaded *out, struct err *err)
+{
+	const struct message_load *order = load->order;
+	uint64_t start_ns = clock_now_ns(), at_ns = start_ns;
+	int rc = plan(load, inputs, err);
+	lap(&at_ns);
+	if (rc == 0)
+		rc = load_copies_begin(&load->copies, order, &load->files.source, IMAGE_VERSION,
+				       load->header.image_bytes, err);
+	load->pace.room_ns = lap(&at_ns);
+	if (rc == 0)
+		rc = fill(load, progress, err);
+	load->pace.fill_ns = lap(&at_ns);
+	if (rc == 0)
+		rc = load_copies_spread(&load->copies, err);
+	load->pace.spread_ns = lap(&at_ns);
+	if (rc == 0)
+		rc = publish(load, out, err);
+	load->pace.publish_ns = lap(&at_ns);
+	load->pace.total_ns = at_ns - start_ns;
+	load->pace.file_bytes = load->files.source.size_bytes;
+	if (rc == 0)
+		out->pace = load->pace;
+	return rc;
+}
+
 int model_load(const struct message_load *order, const struct load_input *inputs, const struct load_progress *progress,
 	       struct loaded *out, struct err *err)
 {
@@ -119,16 +157,7 @@ int model_load(const struct message_load *order, const struct load_input *inputs
 	int rc = load_order_check(order, err);
 	if (rc)
 		return rc;
-	rc = plan(&load, inputs, &what);
-	if (rc == 0)
-		rc = load_copies_begin(&load.copies, order, &load.files.source, IMAGE_VERSION, load.header.image_bytes,
-				       &what);
-	if (rc == 0)
-		rc = fill(&load, progress, &what);
-	if (rc == 0)
-		rc = load_copies_spread(&load.copies, &what);
-	if (rc == 0)
-		rc = publish(&load, out, &what);
+	rc = run(&load, inputs, progress, out, &what);
 	load_copies_end(&load.copies);
 	model_plan_fini(&load.plan);
 	gguf_fini(&load.gguf);

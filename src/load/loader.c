@@ -111,7 +111,13 @@ static int load(const struct message_load *order, struct err *err)
 	int rc = receive_files(order->n_files, inputs, err);
 	if (rc == 0)
 		rc = model_load(order, inputs, &progress, &loaded, err);
-	return rc ? rc : hand_over_all(&loaded, err);
+	if (rc)
+		return rc;
+	struct load_pace pace = loaded.pace;
+	rc = hand_over_all(&loaded, err);
+	if (rc == 0)
+		(void)message_send(MESSAGE_FD, MESSAGE_PACE, &pace, sizeof pace, NULL, 0); /* for people only */
+	return rc;
 }
 
 static int load_adapter(const struct message *message, struct err *err)

@@ -40,6 +40,7 @@ struct parent_model {
 	bool leftovers_done;		  /* they are not offered (again) */
 	uint64_t created;		  /* Unix seconds */
 	uint64_t done_bytes, total_bytes; /* of loading */
+	struct load_pace pace;		  /* of the load; zeros: none was needed, or it goes on */
 	struct backoff load;		  /* of loaders that were killed */
 	struct parent_copy copies[PARENT_COPIES_MAX];
 	uint32_t n_copies;
@@ -90,6 +91,7 @@ struct parent_worker {
 	bool ready, proven;  /* ready: it takes calls; proven: the present process has served */
 	bool started;	     /* it has said that it is ready; its adapters may still be missing */
 	uint64_t ready_ns;
+	uint64_t attach_ns; /* what attaching its copy took */
 	uint32_t restarts;
 	struct backoff backoff;
 	char fault[256];   /* what the present process has said of its end to come */

@@ -12,6 +12,8 @@
 void models_load_next(struct parent *parent); /* starts the loader for the next waiting model, if none runs */
 void models_loader_message(struct parent *parent, struct message *message);
 void models_loader_ended(struct parent *parent, int wait_status);
+/* Whether more than half of the time of reading and packing was spent waiting for what was read. */
+bool models_waited_for_files(const struct load_pace *pace);
 /* At the end: closes all segments, and removes them unless they are to stay. */
 void models_close(struct parent *parent);
 

@@ -233,12 +233,34 @@ static void take_segment(const struct parent *parent, struct parent_model *model
 			    model->config->name, segment->node);
 }
 
+bool models_waited_for_files(const struct load_pace *pace)
+{
+	return pace->wait_ns > pace->fill_ns / 2;
+}
+
+static void tell_pace(struct parent_model *model, const struct load_pace *pace)
+{
+	model->pace = *pace;
+	if (!pace->total_ns || !pace->fill_ns)
+		return;
+	log_info("model '%s': %.1f MiB in %.2f s: memory %.2f s, reading and packing by %u threads %.2f s (%.2f GB/s, "
+		 "of "
+		 "which %.0f%% waiting for files: %s is the limit), other nodes %.2f s, proof %.2f s",
+		 model->config->name, (double)pace->file_bytes / (1 << 20), (double)pace->total_ns / 1e9,
+		 (double)pace->room_ns / 1e9, pace->n_threads, (double)pace->fill_ns / 1e9,
+		 (double)pace->file_bytes / (double)pace->fill_ns,
+		 100.0 * (double)pace->wait_ns / (double)pace->fill_ns,
+		 models_waited_for_files(pace) ? "reading" : "packing", (double)pace->spread_ns / 1e9,
+		 (double)pace->publish_ns / 1e9);
+}
+
 void models_loader_message(struct parent *parent, struct message *message)
 {
 	struct parent_model *model = &parent->models[parent->loading];
 	const struct message_failed *failed;
 	const struct message_progress *progress;
 	const struct message_refused *refused;
+	const struct load_pace *pace;
 	switch (message->type) {
 	case MESSAGE_REFUSED:
 		refused = message_payload(message, sizeof *refused, 0);
@@ -258,6 +280,11 @@ void models_loader_message(struct parent *parent, struct message *message)
 		break;
 	case MESSAGE_SEGMENT:
 		take_segment(parent, model, message);
+		break;
+	case MESSAGE_PACE:
+		pace = message_payload(message, sizeof *pace, 0);
+		if (pace)
+			tell_pace(model, pace);
 		break;
 	case MESSAGE_PROGRESS:
 		progress = message_payload(message, sizeof *progress, 0);

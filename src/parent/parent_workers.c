@@ -145,8 +145,9 @@ void worker_try_ready(struct parent *parent, struct parent_worker *worker)
 	worker->ready = true;
 	worker->ready_ns = clock_now_ns();
 	watch_begin(&worker->child.watch, worker_progress(worker), worker->ready_ns);
-	log_info("worker %u is ready: pid %d, node %u", (unsigned)(worker - parent->workers), (int)worker->child.pid,
-		 worker->plan.node);
+	log_info("worker %u is ready: pid %d, node %u, weights attached in %.1f ms",
+		 (unsigned)(worker - parent->workers), (int)worker->child.pid, worker->plan.node,
+		 (double)worker->attach_ns / CLOCK_MS_NS);
 	parent->models[worker->model].served = true;
 	if (parent->front.pid)
 		front_introduce(parent, worker);
@@ -158,8 +159,11 @@ void worker_try_ready(struct parent *parent, struct parent_worker *worker)
 void worker_message(struct parent *parent, struct parent_worker *worker, struct message *message)
 {
 	const struct message_failed *failed;
+	const struct message_worker_ready *ready;
 	switch (message->type) {
 	case MESSAGE_READY:
+		ready = message_payload(message, sizeof *ready, 0);
+		worker->attach_ns = ready ? ready->attach_ns : 0;
 		worker->started = true;
 		worker_try_ready(parent, worker);
 		break;

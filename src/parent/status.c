@@ -8,7 +8,7 @@
 #include "io/loop.h"
 #include "src/clock.h"
 #include "src/kernel/kernel.h"
-#include "src/parent/parent.h"
+#include "src/parent/parent_internal.h"
 
 #define MS CLOCK_MS_NS
 
@@ -69,6 +69,24 @@ static void add_copy(doc d, val copies, const struct parent_copy *copy)
 	add_uint(d, c, "checked_ms_ago", (clock_now_ns() - copy->checked_ns) / MS);
 }
 
+/* How the load went, as the log told it. */
+static void add_pace(doc d, val m, const struct load_pace *pace)
+{
+	if (!pace->fill_ns)
+		return;
+	val load = yyjson_mut_obj_add_obj(d, m, "load");
+	add_uint(d, load, "file_bytes", pace->file_bytes);
+	add_uint(d, load, "threads", pace->n_threads);
+	add_uint(d, load, "total_us", pace->total_ns / 1000);
+	add_uint(d, load, "room_us", pace->room_ns / 1000);
+	add_uint(d, load, "fill_us", pace->fill_ns / 1000);
+	add_uint(d, load, "wait_us", pace->wait_ns / 1000);
+	add_uint(d, load, "spread_us", pace->spread_ns / 1000);
+	add_uint(d, load, "publish_us", pace->publish_ns / 1000);
+	add_uint(d, load, "bytes_per_second", (uint64_t)((double)pace->file_bytes / (double)pace->fill_ns * 1e9));
+	add_str(d, load, "limit", models_waited_for_files(pace) ? "reading" : "packing");
+}
+
 static void add_model(doc d, val models, const struct parent *parent, const struct parent_model *model)
 {
 	static const char *const state[] = {"waiting", "loading", "ready", "failed"};
@@ -98,6 +116,7 @@ static void add_model(doc d, val models, const struct parent *parent, const stru
 		add_str(d, m, "restart", parent_restart(parent, model));
 		yyjson_mut_obj_add_bool(d, m, "adopted", model->adopted);
 		add_digest(d, m, first->report.digest);
+		add_pace(d, m, &model->pace);
 	}
 	val copies = yyjson_mut_obj_add_arr(d, m, "copies");
 	for (uint32_t i = 0; i < model->n_copies; i++)
@@ -167,6 +186,7 @@ static void add_worker(doc d, val workers, struct parent *parent, struct parent_
 	yyjson_mut_obj_add_bool(d, w, "oversubscribed", parent->plan.oversubscribed);
 	if (!worker->ready)
 		return;
+	add_uint(d, w, "attach_us", worker->attach_ns / 1000);
 	const struct worker_counters *c = channel_counters(&worker->view);
 	add_uint(d, w, "running", counted(&c->running));
 	add_uint(d, w, "waiting", counted(&c->waiting));

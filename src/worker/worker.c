@@ -39,6 +39,7 @@ struct worker {
 	uint16_t cpu_of_thread[IDSET_MAX]; /* thread i runs on this one CPU */
 	unsigned n_threads;
 	struct segment_view segment;
+	uint64_t attach_ns; /* what mapping, locking and opening it took */
 	struct channel channel;
 	struct channel_fds channel_fds;
 	struct worker_counters *counters;
@@ -103,11 +104,13 @@ static int start_team(struct worker *w, struct err *err)
  * be swapped out are not what was promised; but a limit may forbid it, and then status says so. */
 static int attach_weights(struct worker *w, int segment_fd, struct err *err)
 {
+	uint64_t begin_ns = clock_now_ns();
 	int rc = segment_attach(segment_fd, &w->segment, err);
 	close(segment_fd);
 	if (rc)
 		return rc;
 	w->locked = w->order.lock_memory && !mlock(w->segment.base, w->segment.total_bytes);
+	w->attach_ns = clock_now_ns() - begin_ns;
 	if (w->order.lock_memory && !w->locked)
 		log_info("weights are not locked: mlock: %s (RLIMIT_MEMLOCK)", strerror(errno));
 	return 0;
@@ -239,9 +242,11 @@ static int start(struct worker *w, struct err *err)
 		return rc;
 	w->counters = channel_counters(&w->channel);
 	w->counters->locked = w->locked;
+	uint64_t begin_ns = clock_now_ns();
 	rc = open_model(w, err);
 	if (rc)
 		return rc;
+	w->attach_ns += clock_now_ns() - begin_ns;
 	w->dialect = dialect_of(w->model.chat_template, w->model.template_bytes, w->order.tool_parser,
 				w->order.reasoning, w->tokenizer);
 	rc = make_engine(w, err);
@@ -492,7 +497,8 @@ static int work(struct worker *w, struct err *err)
 	int rc = 0;
 	publish_counters(w);
 	count(&w->counters->ready, 1);
-	rc = message_send(MESSAGE_FD, MESSAGE_READY, NULL, 0, NULL, 0);
+	const struct message_worker_ready ready = {.attach_ns = w->attach_ns};
+	rc = message_send(MESSAGE_FD, MESSAGE_READY, &ready, sizeof ready, NULL, 0);
 	while (!rc)
 		rc = turn(w, fds);
 	return rc == 1 ? 0 : err_set(err, rc, "the channel to the front is broken: %s", strerror(-rc));

@@ -136,6 +136,11 @@ def test_after_a_crash_the_weights_are_adopted(lives, own_model, golden):
     cases = sorted(golden["greedy"], key=lambda case: len(case["prompt_ids"]))[:3]
     before = life.start()
     assert life.model()["restart"] == "adopt" and life.model()["adopted"] is False
+    load = life.model()["load"]
+    assert load["file_bytes"] == os.path.getsize(own_model) and load["threads"] >= 1
+    assert 0 < load["wait_us"] <= load["fill_us"] < load["total_us"] and load["limit"] in ("reading", "packing")
+    assert abs(load["bytes_per_second"] * load["fill_us"] / 1e6 / load["file_bytes"] - 1) < 0.01
+    assert f"{load['limit']} is the limit" in before.log()
     answers, first = [answer(before, case["prompt"], 8) for case in cases], life.model()
     # The recorded ones; two tokens may be nearly equal somewhere (see test_golden.py).
     assert sum(case["text"].startswith(own[0]["text"]) for case, own in zip(cases, answers)) >= 2
@@ -149,7 +154,7 @@ def test_after_a_crash_the_weights_are_adopted(lives, own_model, golden):
             assert [answer(life.daemon, case["prompt"], 8) for case in cases] == answers
             assert not watch.seen(), "the model's file was touched"
         again = life.model()
-        assert again["adopted"] is True and again["restart"] == "adopt"
+        assert again["adopted"] is True and again["restart"] == "adopt" and "load" not in again
         assert again["digest"] == first["digest"] and again["copies"][0]["placement"] == "verified"
         assert again["architecture"] == first["architecture"] and again["context_tokens"] == first["context_tokens"]
         assert os.stat(life.only_segment()).st_ino == inode

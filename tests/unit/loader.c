@@ -79,6 +79,7 @@ START_TEST(loads_and_hands_over)
 	struct loader loader = start();
 	unsigned n_progress = 0;
 	uint64_t done = 0, total = 1;
+	struct load_pace told = {0};
 	struct loaded loaded = {0};
 	int fd = model_file(8192);
 	load_fixture_order(&order);
@@ -93,6 +94,11 @@ START_TEST(loads_and_hands_over)
 			done = progress->done_bytes;
 			total = progress->total_bytes;
 			n_progress++;
+		} else if (message.type == MESSAGE_PACE) {
+			const struct load_pace *pace = message_payload(&message, sizeof *pace, 0);
+			ck_assert_ptr_nonnull(pace);
+			ck_assert_uint_eq(loaded.n, 1);
+			told = *pace;
 		} else {
 			ck_assert_uint_eq(message.type, MESSAGE_SEGMENT);
 			ck_assert_ptr_nonnull(segment);
@@ -105,6 +111,11 @@ START_TEST(loads_and_hands_over)
 	ck_assert_uint_ge(n_progress, 1);
 	ck_assert_uint_eq(done, total);
 	ck_assert_uint_eq(loaded.n, 1);
+	ck_assert_uint_eq(told.file_bytes, total);
+	ck_assert_uint_ge(told.n_threads, 1);
+	ck_assert_uint_ge(told.fill_ns, told.wait_ns);
+	ck_assert_uint_gt(told.wait_ns, 0);
+	ck_assert_uint_ge(told.total_ns, told.room_ns + told.fill_ns + told.spread_ns + told.publish_ns);
 	ck_assert_uint_eq(loaded.segments[0].node, order.node[0]);
 	ck_assert_uint_eq(loaded.segments[0].context, 512);
 	ck_assert_int_eq(fcntl(loaded.fds[0], F_GETFL) & O_ACCMODE, O_RDONLY);

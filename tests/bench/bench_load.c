@@ -1,0 +1,130 @@
+/* Loading, part by part, without a daemon.
+ *
+ *   bench_load pack [KIND]          GB/s of a file's bytes that one thread packs, for each kind and level
+ *   bench_load load FILE [ROUNDS]   a GGUF file into segments of this machine's first node, thrown away again
+ *
+ * `load` prints a JSON object a round, which tests/bench/load reads. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/clock.h"
+#include "src/kernel/kernel.h"
+#include "src/load/load.h"
+
+enum { COLS = 4096, REPEATS = 5 };
+static const size_t SOURCE_BYTES = (size_t)64 << 20;
+
+static void die(const char *what, const char *why)
+{
+	fprintf(stderr, "bench_load: %s: %s\n", what, why);
+	exit(1);
+}
+
+static double gb_per_s(uint64_t bytes, uint64_t ns)
+{
+	return ns ? (double)bytes / (double)ns : 0;
+}
+
+/* --- packing ---------------------------------------------------------------------------------- */
+
+static void bench_kind(enum pack_kind kind, const unsigned char *source)
+{
+	size_t row_bytes = pack_source_row_bytes(kind, COLS), block_row_bytes = pack_block_row_bytes(kind, COLS);
+	size_t n = SOURCE_BYTES / (PACK_ROWS * row_bytes);
+	unsigned char *packed = aligned_alloc(64, n * block_row_bytes);
+	uint64_t best_ns = UINT64_MAX;
+	if (!packed)
+		die("pack", strerror(errno));
+	memset(packed, 0, n * block_row_bytes); /* its pages exist */
+	for (int repeat = 0; repeat < REPEATS; repeat++) {
+		uint64_t begin_ns = clock_now_ns();
+		for (size_t i = 0; i < n; i++)
+			pack_block_row(kind, packed + i * block_row_bytes, source + i * PACK_ROWS * row_bytes,
+				       PACK_ROWS, COLS);
+		uint64_t took_ns = clock_now_ns() - begin_ns;
+		best_ns = took_ns < best_ns ? took_ns : best_ns;
+	}
+	printf("%-7s %6.2f GB/s\n", pack_kind_name(kind), gb_per_s(n * PACK_ROWS * row_bytes, best_ns));
+	free(packed);
+}
+
+static void bench_pack(const char *only)
+{
+	unsigned char *source = malloc(SOURCE_BYTES);
+	if (!source)
+		die("pack", strerror(errno));
+	for (size_t i = 0; i < SOURCE_BYTES; i++)
+		source[i] = (unsigned char)(i * 2654435761u >> 13);
+	for (int kind = 0; kind < PACK_N_KINDS; kind++)
+		if (!only || !strcmp(only, pack_kind_name(kind)))
+			bench_kind(kind, source);
+	free(source);
+}
+
+/* --- loading ---------------------------------------------------------------------------------- */
+
+static void no_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
+{
+	(void)context;
+	(void)done_bytes;
+	(void)total_bytes;
+}
+
+static void make_order(const char *path, struct message_load *out)
+{
+	struct topology *topology;
+	struct err err = {""};
+	if (topology_load(NULL, &topology, &err))
+		die("topology", err.text);
+	memset(out, 0, sizeof *out);
+	snprintf(out->path, sizeof out->path, "%s", path);
+	snprintf(out->instance, sizeof out->instance, "bench-%d", getpid());
+	snprintf(out->model, sizeof out->model, "bench");
+	out->generation = 1;
+	out->n_files = 1;
+	out->group = UINT32_MAX;
+	for (unsigned i = 0; i < topology_n_nodes(topology) && out->n_nodes == 0; i++)
+		if (topology_node(topology, i)->may_bind_memory && topology_node(topology, i)->memory_bytes)
+			out->node[out->n_nodes++] = (uint16_t)topology_node(topology, i)->os_index;
+	topology_free(topology);
+}
+
+static void bench_load(const char *path, int rounds)
+{
+	static struct message_load order;
+	const struct load_progress progress = {no_progress, NULL};
+	make_order(path, &order);
+	for (int i = 0; i < rounds; i++) {
+		struct loaded loaded;
+		struct err err = {""};
+		struct load_input input = {.fd = open(path, O_RDONLY | O_CLOEXEC), .role = FILE_WEIGHTS};
+		if (input.fd < 0)
+			die(path, strerror(errno));
+		if (model_load(&order, &input, &progress, &loaded, &err))
+			die("load", err.text);
+		const struct load_pace *pace = &loaded.pace;
+		printf("{\"file_bytes\": %" PRIu64 ", \"threads\": %u, \"total_ns\": %" PRIu64 ", \"room_ns\": %" PRIu64
+		       ", \"fill_ns\": %" PRIu64 ", \"wait_ns\": %" PRIu64 ", \"publish_ns\": %" PRIu64 "}\n",
+		       pace->file_bytes, pace->n_threads, pace->total_ns, pace->room_ns, pace->fill_ns, pace->wait_ns,
+		       pace->publish_ns);
+		fflush(stdout);
+		loaded_discard(&loaded);
+		close(input.fd);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc >= 2 && argc <= 3 && !strcmp(argv[1], "pack"))
+		bench_pack(argc > 2 ? argv[2] : NULL);
+	else if (argc >= 3 && argc <= 4 && !strcmp(argv[1], "load"))
+		bench_load(argv[2], argc > 3 ? atoi(argv[3]) : 1);
+	else
+		die("usage", "see the head of tests/bench/bench_load.c");
+	return 0;
+}
