@@ -7,6 +7,7 @@
 
 static const struct kernels ref = {
 	.level = CPU_LEVEL_REF,
+	.pack_block_row = pack_block_row,
 	.prepare = prepare_ref,
 	.decode_product = decode_product_ref,
 	.int8_prepare = int8_prepare_ref,
@@ -27,6 +28,7 @@ static const struct kernels ref = {
 
 static const struct kernels avx2 = {
 	.level = CPU_LEVEL_AVX2,
+	.pack_block_row = pack_block_row_avx2,
 	.prepare = prepare_avx2,
 	.decode_product = decode_product_avx2,
 	.expand_panel = expand_panel_avx2,
@@ -45,6 +47,7 @@ static const struct kernels avx2 = {
 
 static const struct kernels avx512 = {
 	.level = CPU_LEVEL_AVX512,
+	.pack_block_row = pack_block_row_avx2, /* bound by memory already */
 	.prepare = prepare_avx512,
 	.decode_product = decode_product_avx512,
 	.int8_prepare = int8_prepare_avx512,

@@ -69,6 +69,10 @@ struct low_rank {
 struct kernels {
 	enum cpu_level level;
 
+	/* pack.h's function of this name, to the last bit. */
+	void (*pack_block_row)(enum pack_kind kind, void *block_row, const void *source, uint32_t n_rows,
+			       uint32_t cols);
+
 	/* x [n_rows][cols] float32 -> what decode_product needs; `a` has its arrays, n_rows and cols set by the caller.
 	 */
 	void (*prepare)(struct activations *a, const float *x, enum numerics numerics);

@@ -42,6 +42,7 @@ static inline struct slab slab_of_panel(const struct matrix *w, uint32_t begin, 
 				  float *const *y, uint32_t n_rows);                                                   \
 	void attention_##level(const struct attention *a)
 
+void pack_block_row_avx2(enum pack_kind kind, void *block_row, const void *source, uint32_t n_rows, uint32_t cols);
 void expand_row_ref(const struct matrix *w, uint32_t row, float *out); /* serves every level */
 
 KERNEL_LEVEL(ref);

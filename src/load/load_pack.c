@@ -25,7 +25,7 @@
 #include "src/engine/family.h"
 #include "src/engine/team.h"
 #include "src/kernel/half.h"
-#include "src/kernel/pack.h"
+#include "src/kernel/kernel.h"
 #include "src/kernel/quantize.h"
 
 enum {
@@ -50,6 +50,7 @@ struct packer {
 	const struct load_progress *progress;
 	struct load_pace *pace;
 	struct team *team;
+	const struct kernels *kernels; /* the best of this CPU: all pack alike */
 	/* The matrix at hand. */
 	const struct model_source *source;
 	const struct image_tensor *tensor;
@@ -117,10 +118,10 @@ static void pack_some(void *arg, unsigned thread)
 		const unsigned char *rows = stretch->rows + (size_t)i * PACK_ROWS * packer->row_bytes;
 		if (made && !make_rows(packer, rows, block_row, made))
 			continue;
-		pack_block_row(tensor->kind,
-			       packer->image + tensor->offset +
-				       block_row * pack_block_row_bytes(tensor->kind, tensor->cols),
-			       made ? made : rows, rows_of_block_row(tensor, block_row), tensor->cols);
+		packer->kernels->pack_block_row(tensor->kind,
+						packer->image + tensor->offset +
+							block_row * pack_block_row_bytes(tensor->kind, tensor->cols),
+						made ? made : rows, rows_of_block_row(tensor, block_row), tensor->cols);
 	}
 }
 
@@ -248,7 +249,14 @@ static int start_team(struct team **out, struct err *err)
 int load_pack(struct load_files *files, const struct model_plan *plan, void *image,
 	      const struct load_progress *progress, struct load_pace *pace, struct err *err)
 {
-	struct packer packer = {.files = files, .image = image, .progress = progress, .pace = pace};
+	enum cpu_level level = kernels_detect();
+	struct packer packer = {
+		.files = files,
+		.image = image,
+		.progress = progress,
+		.pace = pace,
+		.kernels = kernels_get(level, kernels_numerics(level)),
+	};
 	int rc = start_team(&packer.team, err);
 	if (rc)
 		return rc;

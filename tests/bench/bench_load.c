@@ -1,6 +1,7 @@
 /* Loading, part by part, without a daemon.
  *
- *   bench_load pack [KIND]          GB/s of a file's bytes that one thread packs, for each kind and level
+ *   bench_load pack [KIND]          GB/s of a file's bytes that one thread packs, for each kind and level (of its CPU
+ *                                   time)
  *   bench_load load FILE [ROUNDS]   a GGUF file into segments of this machine's first node, thrown away again
  *
  * `load` prints a JSON object a round, which tests/bench/load reads. */
@@ -32,38 +33,60 @@ static double gb_per_s(uint64_t bytes, uint64_t ns)
 
 /* --- packing ---------------------------------------------------------------------------------- */
 
-static void bench_kind(enum pack_kind kind, const unsigned char *source)
+/* What this thread had of a CPU: other programs of a busy machine do not count. */
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* GB/s of the best of several runs. */
+static double pack_rate(const struct kernels *kernels, enum pack_kind kind, const unsigned char *source,
+			unsigned char *packed)
 {
 	size_t row_bytes = pack_source_row_bytes(kind, COLS), block_row_bytes = pack_block_row_bytes(kind, COLS);
 	size_t n = SOURCE_BYTES / (PACK_ROWS * row_bytes);
-	unsigned char *packed = aligned_alloc(64, n * block_row_bytes);
 	uint64_t best_ns = UINT64_MAX;
-	if (!packed)
-		die("pack", strerror(errno));
-	memset(packed, 0, n * block_row_bytes); /* its pages exist */
 	for (int repeat = 0; repeat < REPEATS; repeat++) {
-		uint64_t begin_ns = clock_now_ns();
+		uint64_t begin_ns = cpu_ns();
 		for (size_t i = 0; i < n; i++)
-			pack_block_row(kind, packed + i * block_row_bytes, source + i * PACK_ROWS * row_bytes,
-				       PACK_ROWS, COLS);
-		uint64_t took_ns = clock_now_ns() - begin_ns;
+			kernels->pack_block_row(kind, packed + i * block_row_bytes, source + i * PACK_ROWS * row_bytes,
+						PACK_ROWS, COLS);
+		uint64_t took_ns = cpu_ns() - begin_ns;
 		best_ns = took_ns < best_ns ? took_ns : best_ns;
 	}
-	printf("%-7s %6.2f GB/s\n", pack_kind_name(kind), gb_per_s(n * PACK_ROWS * row_bytes, best_ns));
-	free(packed);
+	return gb_per_s(n * PACK_ROWS * row_bytes, best_ns);
+}
+
+static void *room(size_t bytes)
+{
+	void *memory = aligned_alloc(64, bytes);
+	if (!memory)
+		die("memory", strerror(errno));
+	memset(memory, 0x35, bytes); /* its pages exist */
+	return memory;
 }
 
 static void bench_pack(const char *only)
 {
-	unsigned char *source = malloc(SOURCE_BYTES);
-	if (!source)
-		die("pack", strerror(errno));
-	for (size_t i = 0; i < SOURCE_BYTES; i++)
-		source[i] = (unsigned char)(i * 2654435761u >> 13);
-	for (int kind = 0; kind < PACK_N_KINDS; kind++)
-		if (!only || !strcmp(only, pack_kind_name(kind)))
-			bench_kind(kind, source);
+	unsigned char *source = room(SOURCE_BYTES), *packed = room(2 * SOURCE_BYTES);
+	for (int k = 0; k < PACK_N_KINDS; k++) {
+		enum pack_kind kind = (enum pack_kind)k;
+		if (only && strcmp(only, pack_kind_name(kind)) != 0)
+			continue;
+		printf("%-7s", pack_kind_name(kind));
+		for (int level = CPU_LEVEL_REF; level <= CPU_LEVEL_AVX512; level++) {
+			const struct kernels *kernels = kernels_get(level, kernels_numerics(level));
+			if (kernels)
+				printf("  %s %6.2f GB/s", cpu_level_name(level),
+				       pack_rate(kernels, kind, source, packed));
+		}
+		printf("\n");
+		fflush(stdout);
+	}
 	free(source);
+	free(packed);
 }
 
 /* --- loading ---------------------------------------------------------------------------------- */

@@ -54,6 +54,7 @@ bool same_bits(const float *a, const float *b, size_t n);
 void test_decode(const struct subject *subject);
 void test_int8(const struct subject *subject);
 void test_expand(const struct subject *subject);
+void test_pack(const struct subject *subject);
 void test_row(const struct subject *subject);
 void test_attention(const struct subject *subject);
 void test_low_rank(const struct subject *subject);

@@ -32,6 +32,7 @@ static bool test_numerics(enum cpu_level level, enum numerics numerics)
 	test_attention(&subject);
 	test_low_rank(&subject);
 	test_gemm(&subject);
+	test_pack(&subject);
 	return true;
 }
 
