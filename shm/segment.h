@@ -6,9 +6,8 @@
  *             policy back -> fallocate in 64 MiB steps, before each the node's free memory and the cgroup checked, in
  *             each huge pages first
  *   fill:     the caller, from threads bound to the node
- *   publish:  collapse to huge pages what is not -> hash -> every page's node asked (move_pages), misplaced ones moved and asked
- *             again -> header completed -> unmap -> mode 0440, write access dropped, memfd sealed -> read-only
- *             descriptor
+ *   publish:  collapse to huge pages what is not -> hash -> every page's node asked (move_pages), misplaced ones moved
+ * and asked again -> header completed -> unmap -> mode 0440, write access dropped, memfd sealed -> read-only descriptor
  *   adopt:    what an earlier daemon published is taken over if a load could not make it any better (segment_adopt.c)
  *
  * A name is "/weightd.<instance>.<model>.g<generation>.n<node>". Anybody may make objects in /dev/shm, so where another
@@ -77,8 +76,8 @@ static inline void *segment_payload(const struct segment *segment)
 }
 
 /* Copies the payload of a filled or published segment mapped at `from` (borrows; [from_bytes], header page included),
- * by a thread made for it that runs on `cpus` (those of the new segment's node; empty: anywhere) and is gone again when
- * this returns. Both segments have the same size, else -EINVAL. */
+ * by threads made for it that run on `cpus` (those of the new segment's node; empty: one, anywhere) and are gone again
+ * when this returns. `from` is aligned as mappings are. Both segments have the same size, else -EINVAL. */
 int segment_copy(struct segment *to, const void *from, uint64_t from_bytes, const struct idset *cpus, struct err *err);
 
 /* The steps of publish. Placement that the kernel refused to tell does not fail it: the report says so. -EIO: pages

@@ -16,8 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -185,42 +183,4 @@ void segment_destroy(struct segment *segment)
 	}
 	memset(segment, 0, sizeof *segment);
 	segment->fd = -1;
-}
-
-struct copy {
-	void *to;
-	const void *from;
-	size_t bytes;
-};
-
-static void *copy_thread(void *argument)
-{
-	const struct copy *copy = argument;
-	memcpy(copy->to, copy->from, copy->bytes);
-	return NULL;
-}
-
-int segment_copy(struct segment *to, const void *from, uint64_t from_bytes, const struct idset *cpus, struct err *err)
-{
-	if (to->total_bytes != from_bytes)
-		return err_set(err, -EINVAL, "a segment of %llu bytes cannot become a copy of one of %llu",
-			       (unsigned long long)to->total_bytes, (unsigned long long)from_bytes);
-	struct copy copy = {segment_payload(to), (const char *)from + SEGMENT_HEADER_BYTES,
-			    to->total_bytes - SEGMENT_HEADER_BYTES};
-	pthread_attr_t attributes;
-	pthread_t thread;
-	int rc = pthread_attr_init(&attributes);
-	if (rc)
-		return err_set(err, -rc, "copying to node %u: %s", to->spec.node, strerror(rc));
-	/* Set before the thread starts and not through bind_thread: the calling thread may be bound to the first copy's
-	 * node, and the new thread does not have to stay inside that. */
-	if (idset_first(cpus) >= 0)
-		rc = pthread_attr_setaffinity_np(&attributes, sizeof *cpus, (const cpu_set_t *)cpus);
-	if (!rc)
-		rc = pthread_create(&thread, &attributes, copy_thread, &copy);
-	pthread_attr_destroy(&attributes);
-	if (rc)
-		return err_set(err, -rc, "a copying thread on node %u: %s", to->spec.node, strerror(rc));
-	pthread_join(thread, NULL);
-	return 0;
 }

@@ -3,16 +3,21 @@
  *   bench_load pack [KIND]          GB/s of a file's bytes that one thread packs, for each kind and level (of its CPU
  *                                   time)
  *   bench_load load FILE [ROUNDS]   a GGUF file into segments of this machine's first node, thrown away again
+ *   bench_load memory [MIB]         segments of this size: copied by threads of their node, beside a plain copy and a
+ *                                   plain read of the same memory; hashed; attached by a reader, also with every page's
+ *                                   place asked, and with its digest computed again
  *
- * `load` prints a JSON object a round, which tests/bench/load reads. */
+ * `load` and `memory` print JSON objects, which tests/bench/load reads. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "numa/bind.h"
 #include "src/clock.h"
 #include "src/kernel/kernel.h"
 #include "src/load/load.h"
@@ -141,12 +146,123 @@ static void bench_load(const char *path, int rounds)
 	}
 }
 
+/* --- memory ----------------------------------------------------------------------------------- */
+
+struct read {
+	const uint64_t *at; /* [n] */
+	size_t n;
+	struct idset cpus;
+	uint64_t sink;
+};
+
+static void *read_some(void *argument)
+{
+	struct read *read = argument;
+	uint64_t sum[8] = {0};
+	(void)bind_thread(&read->cpus, NULL);
+	for (size_t i = 0; i + 8 <= read->n; i += 8)
+		for (int j = 0; j < 8; j++)
+			sum[j] ^= read->at[i + j];
+	for (int j = 0; j < 8; j++)
+		read->sink ^= sum[j];
+	return NULL;
+}
+
+/* Plain reads by a thread on every CPU of the node, as far as there is room for them here. */
+static uint64_t read_ns(const void *from, uint64_t bytes, const struct idset *cpus)
+{
+	enum { MOST = 64 };
+	static struct read reads[MOST];
+	pthread_t threads[MOST];
+	unsigned n = idset_count(cpus) < MOST ? idset_count(cpus) : MOST, i = 0;
+	uint64_t begin_ns = clock_now_ns();
+	for (int cpu = idset_first(cpus); cpu >= 0 && i < n; cpu = idset_next(cpus, cpu), i++) {
+		reads[i] = (struct read){.at = (const uint64_t *)from + bytes / 8 / n * i, .n = bytes / 8 / n};
+		idset_add(&reads[i].cpus, (unsigned)cpu);
+		if (pthread_create(&threads[i], NULL, read_some, &reads[i]))
+			die("memory", "no thread");
+	}
+	for (i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	return clock_now_ns() - begin_ns;
+}
+
+static void tell_rate(const char *name, uint64_t bytes, uint64_t ns)
+{
+	printf("\"%s_gb_per_s\": %.2f, ", name, gb_per_s(bytes, ns));
+}
+
+/* Attached and detached; the parts of it that a worker does, and those that only adopting and checking do. */
+static void bench_attach(int fd, unsigned node)
+{
+	struct segment_view view;
+	struct segment_report report;
+	struct err err = {""};
+	uint8_t digest[SEGMENT_DIGEST_BYTES];
+	uint64_t begin_ns = clock_now_ns();
+	if (segment_attach(fd, &view, &err))
+		die("attach", err.text);
+	uint64_t attached_ns = clock_now_ns();
+	if (segment_check(&view, node, &report, &err))
+		die("check", err.text);
+	uint64_t checked_ns = clock_now_ns();
+	segment_digest(view.base, view.total_bytes, digest);
+	uint64_t hashed_ns = clock_now_ns();
+	tell_rate("digest", view.total_bytes, hashed_ns - checked_ns);
+	printf("\"huge_bytes\": %" PRIu64 ", \"attach_us\": %.1f, \"check_us\": %.1f, \"digest_us\": %.1f}\n",
+	       report.huge_bytes, (double)(attached_ns - begin_ns) / 1e3, (double)(checked_ns - attached_ns) / 1e3,
+	       (double)(hashed_ns - checked_ns) / 1e3);
+	segment_detach(&view);
+}
+
+static void bench_memory(uint64_t bytes)
+{
+	static struct message_load order;
+	struct segment segments[2];
+	struct segment_report report;
+	struct topology *topology;
+	struct err err = {""};
+	int fd = -1;
+	make_order("memory", &order);
+	if (topology_load(NULL, &topology, &err))
+		die("topology", err.text);
+	for (int i = 0; i < 2; i++) {
+		struct segment_spec spec = {.instance = order.instance,
+					    .model = order.model,
+					    .node = order.node[0],
+					    .payload_bytes = bytes,
+					    .backing = SEGMENT_MEMFD,
+					    .group = (gid_t)-1};
+		if (segment_create(&spec, &segments[i], &err))
+			die("segment", err.text);
+		memset(segment_payload(&segments[i]), 'a' + i, bytes);
+	}
+	const struct idset *cpus = &topology_find(topology, order.node[0])->cpus;
+	printf("{\"bytes\": %" PRIu64 ", ", bytes);
+	tell_rate("read", bytes, read_ns(segment_payload(&segments[0]), bytes, cpus));
+	uint64_t begin_ns = clock_now_ns();
+	memcpy(segment_payload(&segments[1]), segment_payload(&segments[0]), bytes);
+	tell_rate("memcpy", bytes, clock_now_ns() - begin_ns);
+	begin_ns = clock_now_ns();
+	if (segment_copy(&segments[1], segments[0].base, segments[0].total_bytes, cpus, &err))
+		die("copy", err.text);
+	tell_rate("copy", bytes, clock_now_ns() - begin_ns);
+	segment_destroy(&segments[1]);
+	if (segment_publish(&segments[0], &fd, &report, &err))
+		die("publish", err.text);
+	bench_attach(fd, order.node[0]);
+	close(fd);
+	topology_free(topology);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc >= 2 && argc <= 3 && !strcmp(argv[1], "pack"))
 		bench_pack(argc > 2 ? argv[2] : NULL);
 	else if (argc >= 3 && argc <= 4 && !strcmp(argv[1], "load"))
 		bench_load(argv[2], argc > 3 ? atoi(argv[3]) : 1);
+	else if (argc >= 2 && argc <= 3 && !strcmp(argv[1], "memory"))
+		bench_memory((uint64_t)(argc > 2 ? atoi(argv[2]) : 1024) << 20);
 	else
 		die("usage", "see the head of tests/bench/bench_load.c");
 	return 0;

@@ -115,7 +115,9 @@ END_TEST
 
 START_TEST(a_copy_has_the_same_digest)
 {
-	struct segment_spec spec = segment_rig_spec((enum segment_backing)_i, RIG_PAYLOAD);
+	enum { PAYLOAD = (20 << 20) + 12345 }; /* several threads have a part each, and the last part is a short one */
+	const struct idset anywhere = {{0}};
+	struct segment_spec spec = segment_rig_spec((enum segment_backing)_i, PAYLOAD);
 	struct segment first, second;
 	struct segment_report reports[2];
 	struct idset cpus;
@@ -126,15 +128,18 @@ START_TEST(a_copy_has_the_same_digest)
 	cpus = topology_find(t, segment_rig_node())->cpus;
 	topology_free(t);
 	ck_assert_msg(!segment_create(&spec, &first, &err), "%s", err.text);
-	segment_rig_fill(&first, RIG_PAYLOAD);
+	segment_rig_fill(&first, PAYLOAD);
 	spec.generation = 4;
 	ck_assert_msg(!segment_create(&spec, &second, &err), "%s", err.text);
 	ck_assert_msg(!segment_copy(&second, first.base, first.total_bytes, &cpus, &err), "%s", err.text);
+	ck_assert_mem_eq(segment_payload(&second), segment_payload(&first), first.total_bytes - SEGMENT_HEADER_BYTES);
+	memset(segment_payload(&second), 0, second.total_bytes - SEGMENT_HEADER_BYTES);
+	ck_assert_msg(!segment_copy(&second, first.base, first.total_bytes, &anywhere, &err), "%s", err.text);
 	ck_assert_int_eq(segment_publish(&second, &fds[1], &reports[1], &err), 0);
 	ck_assert_int_eq(segment_publish(&first, &fds[0], &reports[0], &err), 0);
 	ck_assert_mem_eq(reports[0].digest, reports[1].digest, SEGMENT_DIGEST_BYTES);
 	spec.generation = 5;
-	spec.payload_bytes = RIG_PAYLOAD + 5000;
+	spec.payload_bytes = PAYLOAD + 5000;
 	ck_assert_int_eq(segment_create(&spec, &second, &err), 0);
 	ck_assert_int_eq(segment_copy(&second, first.base, first.total_bytes, &cpus, &err), -EINVAL);
 	segment_destroy(&second);
