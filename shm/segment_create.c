@@ -102,11 +102,10 @@ static int check_room(const struct segment_spec *spec, uint64_t bytes, struct er
  * copied, as it is when finished pages are collapsed. What fails here, allocate() makes of small pages. */
 static void allocate_huge(const struct segment *segment, uint64_t from, uint64_t to)
 {
-	for (uint64_t at = from; to - at >= SEGMENT_HUGE_BYTES; at += SEGMENT_HUGE_BYTES) {
+	for (uint64_t at = from; to - at >= SEGMENT_HUGE_BYTES; at += SEGMENT_HUGE_BYTES)
 		if (fallocate(segment->fd, 0, (off_t)at, 1))
 			return;
-		segment_collapse((char *)segment->base + at, SEGMENT_HUGE_BYTES);
-	}
+	segment_collapse((char *)segment->base + from, to - from);
 }
 
 static int allocate(const struct segment *segment, struct err *err)

@@ -15,7 +15,7 @@ int segment_map(int fd, size_t bytes, int protection, void **base);
 /* Of a segment with so many bytes of payload: header page and payload in whole pages. -EINVAL, -EOVERFLOW. */
 int segment_total_bytes(uint64_t payload_bytes, uint64_t *out);
 
-/* Asks for huge pages part by part: one that cannot be had must not stop the ones after it. */
+/* Asks for huge pages, if need be part by part: one that cannot be had must not stop the ones after it. */
 void segment_collapse(void *base, size_t bytes);
 
 /* Fills this process' page tables for the whole mapping, so that later reads do not fault and move_pages can answer for
