@@ -7,11 +7,6 @@
 
 #include "src/kernel/kv_page.h"
 
-static void share(struct forward *f, uint32_t n, unsigned thread, uint32_t *begin, uint32_t *end)
-{
-	team_share(n, thread, team_n_threads(f->setup.team), begin, end);
-}
-
 /* --- rows ------------------------------------------------------------------------------------- */
 
 bool is_narrow(const struct forward *f, enum phase phase, uint32_t n)
@@ -116,13 +111,76 @@ static uint32_t n_blocks(const struct matrix *w)
 	return (w->rows + PACK_ROWS - 1) / PACK_ROWS;
 }
 
-/* The outputs of a product that are this thread's: columns of y, in whole blocks or panels but for the last. */
-static void share_outputs(struct forward *f, unsigned thread, const struct matrix *w, uint32_t *begin, uint32_t *end)
+/* A thread's outputs of a product, as rectangles of y: columns in blocks or panels, and rows of the batch. */
+struct rectangle {
+	uint32_t begin, end;
+	uint32_t row_begin, row_end;
+};
+
+struct outputs {
+	uint32_t n;
+	struct rectangle each[3];
+};
+
+static void outputs_add(struct outputs *outputs, struct rectangle r)
 {
-	if (f->pass->phase == PHASE_DECODE)
-		share(f, n_blocks(w), thread, begin, end);
-	else
-		share(f, gemm_n_panels(w), thread, begin, end);
+	if (r.begin < r.end && r.row_begin < r.row_end)
+		outputs->each[outputs->n++] = r;
+}
+
+/* DECODE divides block rows, so that each weight is read by one thread. PREFILL divides tiles of a panel and 32 rows, a
+ * panel's one after the other: so threads have equal work although small models have few panels, and the one or two
+ * panels that a thread shares with its neighbours are all that is expanded more than once. */
+static struct outputs outputs_of(const struct forward *f, unsigned thread, const struct matrix *w, uint32_t n_rows)
+{
+	enum { TILE_ROWS = 32 };
+	struct outputs outputs = {0};
+	uint32_t n_threads = team_n_threads(f->setup.team), n_tiles = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
+	uint32_t begin, end, first, last, row_begin, row_end;
+
+	if (f->pass->phase == PHASE_DECODE) {
+		team_share(n_blocks(w), thread, n_threads, &begin, &end);
+		outputs_add(&outputs, (struct rectangle){begin, end, 0, n_rows});
+		return outputs;
+	}
+	team_share(gemm_n_panels(w) * n_tiles, thread, n_threads, &begin, &end);
+	first = begin / n_tiles;
+	last = end / n_tiles; /* the panel of which not all is this thread's, if any of it is */
+	row_begin = begin % n_tiles * TILE_ROWS;
+	row_end = end % n_tiles * TILE_ROWS;
+	if (first == last) {
+		outputs_add(&outputs, (struct rectangle){first, first + 1, row_begin, row_end});
+		return outputs;
+	}
+	if (row_begin > 0)
+		outputs_add(&outputs, (struct rectangle){first, first + 1, row_begin, n_rows});
+	outputs_add(&outputs, (struct rectangle){first + (row_begin > 0), last, 0, n_rows});
+	outputs_add(&outputs, (struct rectangle){last, last + 1, 0, row_end});
+	return outputs;
+}
+
+static void product_part(struct forward *f, unsigned thread, const struct matrix *w, struct operand operand, float *y,
+			 const struct rectangle *part)
+{
+	uint32_t n_rows = part->row_end - part->row_begin;
+	y += (size_t)part->row_begin * w->rows;
+	if (takes_bytes(f, w)) {
+		struct int8_rows rows = bytes_of(f, operand.own, operand.n_rows, operand.cols);
+		uint32_t blocks = f->pass->phase == PHASE_DECODE ? 1 : GEMM_PANEL_ROWS / PACK_ROWS, all = n_blocks(w);
+		uint32_t end = part->end * blocks < all ? part->end * blocks : all;
+		rows.groups += (size_t)(part->row_begin / INT8_ROWS) * (operand.cols / PACK_GROUP);
+		rows.n_rows = n_rows;
+		f->setup.kernels->int8_product(w, part->begin * blocks, end, &rows, y, w->rows);
+	} else if (f->pass->phase == PHASE_DECODE) {
+		struct activations act =
+			activations_from(f, (size_t)operand.own * f->max_cols, operand.n_rows, operand.cols);
+		f->setup.kernels->decode_product(w, part->begin, part->end, &act, y, w->rows, f->plain);
+	} else {
+		size_t element = f->plain == NUMERICS_BF16 ? sizeof(uint16_t) : sizeof(float);
+		const char *a = (const char *)f->pass->a + (size_t)part->row_begin * operand.cols * element;
+		gemm_run(f->setup.gemm, w, part->begin, part->end, a, n_rows, y, w->rows,
+			 f->pass->thread_scratch + thread * f->pass->thread_bytes);
+	}
 }
 
 static void count_product(struct forward *f, const struct matrix *w, uint32_t n_rows)
@@ -136,23 +194,11 @@ static void count_product(struct forward *f, const struct matrix *w, uint32_t n_
 
 void step_product(struct forward *f, unsigned thread, const struct matrix *w, struct operand operand, float *y)
 {
-	uint32_t begin, end;
+	struct outputs outputs = outputs_of(f, thread, w, operand.n_rows);
 	if (thread == 0)
 		count_product(f, w, operand.n_rows);
-	share_outputs(f, thread, w, &begin, &end);
-	if (takes_bytes(f, w)) {
-		struct int8_rows rows = bytes_of(f, operand.own, operand.n_rows, operand.cols);
-		uint32_t blocks = f->pass->phase == PHASE_DECODE ? 1 : GEMM_PANEL_ROWS / PACK_ROWS, all = n_blocks(w);
-		end = end * blocks < all ? end * blocks : all;
-		f->setup.kernels->int8_product(w, begin * blocks, end, &rows, y, w->rows);
-	} else if (f->pass->phase == PHASE_DECODE) {
-		struct activations act =
-			activations_from(f, (size_t)operand.own * f->max_cols, operand.n_rows, operand.cols);
-		f->setup.kernels->decode_product(w, begin, end, &act, y, w->rows, f->plain);
-	} else {
-		gemm_run(f->setup.gemm, w, begin, end, f->pass->a, operand.n_rows, y, w->rows,
-			 f->pass->thread_scratch + thread * f->pass->thread_bytes);
-	}
+	for (uint32_t i = 0; i < outputs.n; i++)
+		product_part(f, thread, w, operand, y, &outputs.each[i]);
 }
 
 void step_products(struct forward *f, unsigned thread, const struct products *products)
@@ -225,15 +271,15 @@ void step_add(struct forward *f, unsigned thread, const float *y, const float *p
 void step_gate(struct forward *f, unsigned thread)
 {
 	const struct matrix *w = &f->setup.model->layers[0].ffn_gate; /* of the same shape in all layers */
-	uint32_t n = f->setup.model->config.ffn_dim,
-		 unit = f->pass->phase == PHASE_DECODE ? PACK_ROWS : GEMM_PANEL_ROWS;
-	uint32_t begin, end;
-	share_outputs(f, thread, w, &begin, &end);
-	begin *= unit;
-	end = end * unit < n ? end * unit : n;
-	for (uint32_t r = 0; r < f->pass->batch.n_rows && begin < end; r++) {
-		float *gate = f->pass->gate + (size_t)r * n + begin;
-		f->gate(gate, gate, f->pass->up + (size_t)r * n + begin, end - begin);
+	uint32_t n = w->rows, unit = f->pass->phase == PHASE_DECODE ? PACK_ROWS : GEMM_PANEL_ROWS;
+	struct outputs outputs = outputs_of(f, thread, w, f->pass->batch.n_rows);
+	for (uint32_t i = 0; i < outputs.n; i++) {
+		const struct rectangle *part = &outputs.each[i];
+		uint32_t begin = part->begin * unit, end = part->end * unit < n ? part->end * unit : n;
+		for (uint32_t r = part->row_begin; r < part->row_end; r++) {
+			float *gate = f->pass->gate + (size_t)r * n + begin;
+			f->gate(gate, gate, f->pass->up + (size_t)r * n + begin, end - begin);
+		}
 	}
 }
 

@@ -34,9 +34,9 @@ uint32_t gemm_n_panels(const struct matrix *w);
 void gemm_run(const struct gemm *gemm, const struct matrix *w, uint32_t begin, uint32_t end, const void *a, uint32_t m,
 	      float *c, size_t c_stride, void *scratch);
 
-/* What gemm_run does apart from expanding weights, for measuring its limit: `m` rows of `a` times the first panel and
- * slab of `w`, `times` over, from where they were expanded once. `c` is [m][GEMM_PANEL_ROWS]. Returns the number of
- * floating-point operations of one time. */
+/* What gemm_run does apart from expanding weights, for measuring its limit: `m` rows of `a`, a multiple of 32, times
+ * the first panel and slab of `w`, `times` over, from where they were expanded once. `c` is [m][GEMM_PANEL_ROWS].
+ * Returns the number of floating-point operations of one time. */
 uint64_t gemm_run_expanded(const struct gemm *gemm, const struct matrix *w, uint32_t times, const void *a, uint32_t m,
 			   float *c, void *scratch);
 

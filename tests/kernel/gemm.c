@@ -167,9 +167,10 @@ static void test_bad_company(const struct run *run, const struct matrix *w)
 
 static void test_model_shapes(const struct subject *subject)
 {
-	/* SmolLM2's, one of a larger model, and odd ones: no multiple of a panel, of a block, of a slab. */
-	static const uint32_t shapes[][2] = {{192, 576},   {576, 576},	{1536, 576}, {576, 1536},
-					     {2048, 2048}, {100, 1056}, {77, 2080},  {1, 4064}};
+	/* SmolLM2's, one of a larger model, and odd ones: no multiple of a panel, of a block, of a slab; and whole
+	 * panels of two equal slabs, and of four with a shorter last one (193 groups). */
+	static const uint32_t shapes[][2] = {{192, 576},  {576, 576}, {1536, 576}, {576, 1536}, {2048, 2048},
+					     {100, 1056}, {77, 2080}, {1, 4064},   {130, 4096}, {64, 6176}};
 	enum { N = sizeof shapes / sizeof shapes[0] };
 	/* The plain loops of ref take long and have one height for all: a small shape shows as much. */
 	size_t n = subject->level == CPU_LEVEL_REF ? 1 : N;
