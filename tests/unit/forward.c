@@ -35,12 +35,12 @@ static const struct tiny_adapter_spec specs[] = {
 enum { ADAPTERS = sizeof specs / sizeof *specs, NO_EFFECT = ADAPTERS - 1 };
 static struct adapter *adapters[ADAPTERS];
 
-static void engine_init(struct tiny_engine *e)
+static void engine_init(struct tiny_engine *e, unsigned n_threads)
 {
 	struct tiny_setup setup = {
 		.level = level,
 		.numerics = numerics,
-		.n_threads = 2,
+		.n_threads = n_threads,
 		.prefill_chunk = 256,
 		.max_running = 32,
 		.kv_pages = 100,
@@ -107,7 +107,7 @@ static void compute_alone(void)
 {
 	struct tiny_engine e;
 	srand(3);
-	engine_init(&e);
+	engine_init(&e, 1);
 	for (unsigned i = 0; i < SEQUENCES; i++) {
 		struct sequence *s = &sequences[i];
 		s->n_prompt = 1 + (unsigned)rand() % 40;
@@ -180,7 +180,7 @@ START_TEST(a_row_is_the_same_anywhere_in_a_batch)
 	struct tiny_engine e;
 	unsigned n_left = SEQUENCES, widest = 0;
 	srand(500 + (unsigned)_i);
-	engine_init(&e);
+	engine_init(&e, 1 + (unsigned)_i % 7);
 	while (n_left) {
 		struct batch batch = {rand() % 2 ? PHASE_PREFILL : PHASE_DECODE, 0, rows};
 		draw_batch(&e, &batch);
@@ -272,7 +272,7 @@ static void run_again(const struct tiny_model *model, struct sequence *s, struct
 	struct tiny_engine e;
 	tiny = (struct tiny_model *)(uintptr_t)model;
 	largest_logit = largest_difference = 0;
-	engine_init(&e);
+	engine_init(&e, 2);
 	s->adapter = adapter;
 	run_one_by_one(&e, s, each);
 	s->adapter = own;
