@@ -15,6 +15,9 @@
  *   gate   [rows][...]    attention's projected output, later activation(gate) * up
  *   up     [rows][ffn_dim]
  *
+ * Of most rows of a prompt nothing is wanted but keys and values. The last layer ends there for them: the others move
+ * together, and what is left of the layer is as if these had been the batch.
+ *
  * A pass can stop between two layers and go on later: each phase has a lane of its own, so decode passes run while a
  * prefill pass stands still. All of a lane is one span of the call arena, taken at its first pass and given back when
  * no pass has needed it for a while. A span is as large as the widest pass, but memory is there only for rows that were
@@ -69,6 +72,8 @@ static void lay_out_pass(struct forward *f, struct pass *p)
 		p->bytes = lane_place(l, (rows + INT8_ROWS - 1) / INT8_ROWS * INT8_ROWS, int8_row_bytes(f->max_cols));
 	else if (f->setup.numerics == NUMERICS_INT8)
 		p->bytes = lane_place(l, rows, INT8_ROWS * int8_row_bytes(f->max_cols));
+	p->kept = lane_place(l, rows, sizeof *p->kept);
+	p->place = lane_place(l, rows, sizeof *p->place);
 	p->adapted = lane_place(l, rows, sizeof *p->adapted);
 	p->groups = lane_place(l, rows, sizeof *p->groups);
 	p->t = lane_place(l, rows, FORWARD_T_COLS * sizeof(float));
@@ -157,7 +162,7 @@ bool forward_at_rest(const struct forward *f)
 
 static uint32_t rows_under_way(const struct pass *p)
 {
-	return p->under_way ? p->batch.n_rows : 0;
+	return p->under_way ? p->n_rows : 0;
 }
 
 void forward_trim(struct forward *f)
@@ -217,6 +222,8 @@ static void layer_pass(struct forward *f, unsigned thread, uint32_t layer)
 	step_norm(f, thread, l->attn_norm);
 	step_products(f, thread, &heads);
 	step_heads(f, thread, layer);
+	if (p->phase == PHASE_PREFILL && layer + 1 == c->n_layers && !step_keep(f, thread))
+		return;
 	step_attend(f, thread, layer);
 	step_products(f, thread, &attended);
 	step_add(f, thread, p->attended, l->attn_post_norm);
@@ -290,6 +297,7 @@ int forward_begin(struct forward *f, const struct batch *batch)
 		return rc;
 	lane_use(&p->lane, rows_used(f, p->phase, batch->n_rows));
 	p->batch = *batch;
+	p->n_rows = batch->n_rows;
 	adapters_group(p);
 	p->attends_itself = attends_itself(batch);
 	/* Beside gate where rows are many; what other threads still read must not be where the next product goes. */

@@ -24,6 +24,7 @@ struct batch_row {
 	uint32_t position;
 	struct kv_sequence *sequence;  /* has room for `position`; kv_advance is the caller's to do afterwards */
 	const struct adapter *adapter; /* borrowed until the pass ends or the row is dropped; NULL: none */
+	bool silent; /* only its keys and values are wanted: nobody will ask for its logits or states */
 };
 
 struct batch {
@@ -63,9 +64,8 @@ bool forward_advance(struct forward *forward, enum phase phase);
  * any more, nor is their adapter. Returns whether a pass is still under way: one that has lost all its rows is not. */
 bool forward_drop(struct forward *forward, enum phase phase, const struct kv_sequence *sequence);
 
-/* Logits of `n` (1..LOGIT_ROWS_MAX) rows of the batch that was run last, by row number, in that batch's
- * phase. Returns view
- * [n][vocab] float32, valid until the next call of forward_*. */
+/* Logits of `n` (1..LOGIT_ROWS_MAX) rows of the batch that was run last, by row number, none of them silent, in that
+ * batch's phase. Returns view [n][vocab] float32, valid until the next call of forward_*. */
 const float *forward_logits(struct forward *forward, const uint32_t *rows, uint32_t n);
 
 /* Hidden states of such rows behind the output norm. Returns view [n][dim] float32, valid likewise. */
@@ -85,8 +85,8 @@ void forward_rest(struct forward *forward);
  * that thread may write it, too). NULL: nothing is counted. */
 void forward_watch(struct forward *forward, uint64_t *progress);
 
-/* Products of an activation batch with a weight matrix so far: one per layer and matrix, whatever the number of rows.
- */
+/* Products of an activation batch with a weight matrix so far: one per layer and matrix, whatever the number of rows,
+ * as long as there are rows: of silent ones the last layer multiplies three. */
 uint64_t forward_products(const struct forward *forward);
 
 /* Floating-point operations so far, a multiplication and an addition counted as two: of the products with the model's

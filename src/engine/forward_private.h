@@ -31,6 +31,7 @@ struct pass {
 	bool under_way;
 	bool attends_itself; /* some row attends to what another one of the pass stores */
 	uint32_t layer;	     /* the next one to run */
+	uint32_t n_rows;     /* of the batch that came; batch.n_rows are what is left of it in the last layer */
 	size_t thread_bytes, gemm_bytes;
 
 	float *x;	  /* * [max_rows][dim] */
@@ -45,6 +46,8 @@ struct pass {
 	struct activations act;	  /* DECODE: * a product's operand, [max_rows][max_cols] */
 	struct int8_group *bytes; /* the same with int8 numerics, else NULL: the rows' tiles one after the other,
 				     in DECODE as many as rows, so that own rows have one of their own */
+	struct batch_row *kept;	  /* [max_rows] the batch in the last layer, where some rows are silent */
+	uint32_t *place;	  /* [max_rows] where in the batch a row that came is now; none for silent ones */
 	uint32_t *adapted;	  /* [max_rows] rows with an adapter, group by group */
 	struct adapter_group *groups; /* [max_rows] */
 	uint32_t n_groups;	      /* 0: no row has an adapter */
@@ -130,6 +133,9 @@ void step_products(struct forward *f, unsigned thread, const struct products *pr
 /* Biases, norms and rotates the heads of q, k and v, and stores k and v in the sequences' pages; ends with a barrier if
  * the pass attends itself. */
 void step_heads(struct forward *f, unsigned thread, uint32_t layer);
+/* Takes the rows out of a prompts' pass whose keys and values are all that is wanted, once the last layer has stored
+ * them. Begins behind a barrier and ends with one. Returns whether any rows are left. */
+bool step_keep(struct forward *f, unsigned thread);
 /* h [rows][q_dim] = attention; ends with a barrier. */
 void step_attend(struct forward *f, unsigned thread, uint32_t layer);
 /* gate [rows][ffn_dim] = activation(gate) * up, for this thread's outputs of both. */

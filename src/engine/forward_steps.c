@@ -283,6 +283,41 @@ void step_gate(struct forward *f, unsigned thread)
 	}
 }
 
+bool step_keep(struct forward *f, unsigned thread)
+{
+	struct pass *p = f->pass;
+	uint32_t dim = f->setup.model->config.dim, n = 0;
+	if (thread == 0) {
+		for (uint32_t r = 0; r < p->n_rows; r++) {
+			p->place[r] = UINT32_MAX;
+			if (p->batch.rows[r].silent || !p->batch.rows[r].sequence)
+				continue;
+			p->place[r] = n;
+			p->kept[n] = p->batch.rows[r];
+			if (n < r) {
+				memcpy(p->x + (size_t)n * dim, p->x + (size_t)r * dim, dim * sizeof(float));
+				memcpy(p->q + (size_t)n * f->q_dim, p->q + (size_t)r * f->q_dim,
+				       f->q_dim * sizeof(float));
+			}
+			n++;
+		}
+		p->batch.rows = p->kept;
+		p->batch.n_rows = n;
+		adapters_group(p);
+	}
+	team_barrier(f->setup.team);
+	return p->batch.n_rows > 0;
+}
+
+/* Where a row that came with the batch is now. */
+static size_t place_of(const struct pass *p, uint32_t row)
+{
+	if (p->batch.rows == p->kept)
+		row = p->place[row];
+	assert(row < p->batch.n_rows); /* else it is silent */
+	return row;
+}
+
 void step_pick(struct forward *f, unsigned thread)
 {
 	const struct model *m = f->setup.model;
@@ -291,7 +326,8 @@ void step_pick(struct forward *f, unsigned thread)
 	uint32_t dim = m->config.dim;
 	for (uint32_t i = rows.begin; i < rows.end; i++)
 		f->setup.kernels->rms_norm(f->head.picked + (size_t)(rows.own + i) * dim,
-					   x + (size_t)f->head.rows[i] * dim, m->output_norm, dim, m->config.norm_eps);
+					   x + place_of(f->pass, f->head.rows[i]) * dim, m->output_norm, dim,
+					   m->config.norm_eps);
 }
 
 /* --- heads ------------------------------------------------------------------------------------ */

@@ -234,6 +234,14 @@ static uint32_t room_of(const struct generation *g)
 	return g->kv.n_pages * KV_PAGE_TOKENS - g->kv.n_tokens;
 }
 
+/* Whether nobody asks what a prompt's position predicts, nor for its state. */
+static bool is_silent(const struct generation *g, uint32_t position)
+{
+	if (g->pooling)
+		return !pooling_wants(g->pooling, position);
+	return position + 1 < g->n_prompt && !scheduler_scores_prompt(g);
+}
+
 /* Lays the spans out as rows; returns how many. */
 static uint32_t lay_out(struct scheduler_span *spans, uint32_t n_spans, struct batch_row *rows)
 {
@@ -243,8 +251,8 @@ static uint32_t lay_out(struct scheduler_span *spans, uint32_t n_spans, struct b
 		spans[i].first_row = n_rows;
 		for (uint32_t j = 0; j < spans[i].n; j++) {
 			uint32_t position = g->kv.n_tokens + j;
-			rows[n_rows++] =
-				(struct batch_row){generation_token(g, position), position, &g->kv, g->adapter};
+			rows[n_rows++] = (struct batch_row){generation_token(g, position), position, &g->kv, g->adapter,
+							    is_silent(g, position)};
 		}
 	}
 	return n_rows;
