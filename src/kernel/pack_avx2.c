@@ -47,7 +47,7 @@ ALWAYS_INLINE __m256i low_codes(enum pack_kind kind, const uint8_t *source, uint
 	}
 }
 
-/* Stores the words of four rows: lane 0 of `words` is word `j` of them, lane 1 word `j` + 2 or + 1. */
+/* Stores the words of four rows: lane 0 of `words` has their words `j`, lane 1 those `lane_words` further on. */
 ALWAYS_INLINE void put_words(uint8_t *plane, uint32_t row, uint32_t j, uint32_t lane_words, __m256i words)
 {
 	uint8_t *to = plane + j * (size_t)LAYOUT_PLANE_BYTES + 4 * (size_t)row;
