@@ -2,9 +2,11 @@
 #include "src/kernel/group_avx2.h"
 #include "src/kernel/levels.h"
 
-ALWAYS_INLINE void expand_group(enum pack_kind kind, const struct group *group, int half, float *out, size_t n)
+ALWAYS_INLINE void expand_group(enum pack_kind kind, const struct group *group, const struct code_table_avx2 *table,
+				int half, float *out, size_t n)
 {
 	const struct layout l = layout_of(kind);
+	const uint8_t *codes = group->codes + HALF_BYTES * half;
 	__m256 scale[UNPACK_MAX_SPANS], minimum[UNPACK_MAX_SPANS];
 
 	for (uint32_t span = 0; l.span && span < PACK_GROUP / l.span; span++) {
@@ -13,22 +15,22 @@ ALWAYS_INLINE void expand_group(enum pack_kind kind, const struct group *group, 
 	}
 	UNROLL
 	for (int pair = 0; pair < GROUP_PAIRS; pair++) {
-		struct pair_avx2 codes = group_pair_avx2(kind, group->codes, pair, half);
-		float *at = out + 2 * n * (size_t)pair + (size_t)half * HALF_ROWS;
-
-		if (l.span) {
-			const int span = 2 * pair / l.span;
-			codes.even = _mm256_fmadd_ps(codes.even, scale[span], minimum[span]);
-			codes.odd = _mm256_fmadd_ps(codes.odd, scale[span], minimum[span]);
+		__m256 even_quarter = group_pair_avx2(kind, codes, table, pair, 0);
+		__m256 odd_quarter = group_pair_avx2(kind, codes, table, pair, 1);
+		UNROLL
+		for (int odd = 0; odd < 2; odd++) {
+			__m256 column = column_avx2(even_quarter, odd_quarter, odd);
+			if (l.span)
+				column = _mm256_fmadd_ps(column, scale[2 * pair / l.span], minimum[2 * pair / l.span]);
+			_mm256_storeu_ps(out + n * (size_t)(2 * pair + odd) + (size_t)half * HALF_ROWS, column);
 		}
-		_mm256_storeu_ps(at, codes.even);
-		_mm256_storeu_ps(at + n, codes.odd);
 	}
 }
 
 ALWAYS_INLINE void expand(enum pack_kind kind, const struct matrix *w, const struct slab *slab, float *panel)
 {
 	const size_t block_row_bytes = layout_block_row_bytes(kind, w->cols);
+	const struct code_table_avx2 table = code_table_avx2(kind);
 
 	for (uint32_t block = slab->block_begin; block < slab->block_end; block++) {
 		const uint8_t *block_row = (const uint8_t *)w->data + block * block_row_bytes;
@@ -36,8 +38,8 @@ ALWAYS_INLINE void expand(enum pack_kind kind, const struct matrix *w, const str
 
 		for (uint32_t g = slab->group_begin; g < slab->group_end; g++) {
 			const struct group group = layout_group(kind, block_row, g);
-			expand_group(kind, &group, 0, out, slab->n);
-			expand_group(kind, &group, 1, out, slab->n);
+			expand_group(kind, &group, &table, 0, out, slab->n);
+			expand_group(kind, &group, &table, 1, out, slab->n);
 			out += slab->n * PACK_GROUP;
 		}
 	}
