@@ -98,6 +98,7 @@ static int measure_prefill(struct bench *b, const struct message_bench *order, s
 	prefill(b, order->prompt_tokens);
 	out->prefill_ns = clock_now_ns() - start;
 	out->prefill_forward_ns = totals->forward_ns - forward;
+	out->matrix_operations = (double)(operations->products - before.products);
 	out->prefill_operations = operations->products - before.products + operations->attention - before.attention;
 	out->prefill_library_operations = operations->library - before.library;
 	decode(b); /* nothing is left, unless it did not fit */
@@ -214,7 +215,7 @@ static int measure_limits(struct bench *b, struct message_benched *out)
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
-static int list_matrices(struct bench *b, const struct message_bench *order, struct message_benched *out)
+static int list_matrices(struct bench *b, struct message_benched *out)
 {
 	const struct model *model = b->setup->model;
 	uint64_t most = 0;
@@ -227,10 +228,7 @@ static int list_matrices(struct bench *b, const struct message_bench *order, str
 		const struct matrix *w = &b->matrices[i];
 		uint64_t bytes = pack_matrix_bytes(w->kind, w->rows, w->cols);
 		out->weight_bytes += bytes;
-		if (w->data == model->head.data) /* of a prompt, its last row alone */
-			continue;
-		out->matrix_operations += 2.0 * w->rows * w->cols * order->prompt_tokens;
-		if (bytes > most) {
+		if (w->data != model->head.data && bytes > most) { /* the head is for a prompt's last row alone */
 			most = bytes;
 			b->widest = w;
 		}
@@ -265,7 +263,7 @@ void worker_bench(const struct scheduler_setup *setup, const struct gemm *gemm, 
 	*out = (struct message_benched){0};
 	int rc = check_order(&b, order);
 	if (!rc)
-		rc = list_matrices(&b, order, out);
+		rc = list_matrices(&b, out);
 	if (!rc)
 		rc = scheduler_new(&own, &b.scheduler, &out->err);
 	if (!rc)
