@@ -74,6 +74,7 @@ struct config {
 	uint32_t cpu_level;	     /* UINT32_MAX: auto; enum cpu_level: ref | avx2 | avx512 */
 	uint32_t numerics;	     /* UINT32_MAX: auto; enum numerics: f32 | bf16 */
 	uint32_t context_tokens;     /* 0: the model's */
+	uint32_t kv_type;	     /* enum kv_type: bf16 | int8 */
 	uint64_t kv_bytes;	     /* 0: auto */
 	uint64_t prefix_cache_bytes; /* 0: off */
 	uint32_t prefill_chunk;	     /* 256 tokens */

@@ -28,6 +28,7 @@ static const struct config_word cpu_level_words[] = {{"auto", UINT32_MAX},
 static const struct config_word numerics_words[] = {
 	{"auto", UINT32_MAX}, {"f32", NUMERICS_F32}, {"bf16", NUMERICS_BF16}, {"int8", NUMERICS_INT8}, {NULL, 0}};
 
+static const struct config_word kv_words[] = {{"bf16", KV_BF16}, {"int8", KV_INT8}, {NULL, 0}};
 static const struct config_word tool_words[] = {{"auto", TOOLS_AUTO},	    {"none", TOOLS_NONE},
 						{"hermes", TOOLS_HERMES},   {"llama3", TOOLS_LLAMA3},
 						{"mistral", TOOLS_MISTRAL}, {NULL, 0}};
@@ -258,6 +259,11 @@ static const struct config_key engine_keys[] = {
 		 "load: an answer never depends on load or batch."},
 	{"context_tokens", KEY_NUMBER, MEMBER(context_tokens), .min = 32, .max = 16 * 1024 * 1024, .zero_word = "auto",
 	 .fallback = "auto", .help = "Longest prompt and answer together. auto: what the model was trained for."},
+	{"kv_type", KEY_WORD, MEMBER(kv_type), .words = kv_words, .fallback = "bf16",
+	 .help = "How keys and values are kept. int8 takes 51 to 53 percent of the memory of bf16, so nearly twice the "
+		 "positions fit into kv_bytes, and half is read for a long context. Answers get further from what the "
+		 "model would say exactly (mean KL divergence in nats, SmolLM2-135M and Gemma 3 270M: 0.0006 and "
+		 "0.0004, bf16: 0.0003 and 0.0001). An answer never depends on load or batch with either."},
 	{"kv_bytes", KEY_SIZE, MEMBER(kv_bytes), .min = MIB, .max = 64 * TIB, .zero_word = "auto", .fallback = "auto",
 	 .help = "Most memory of a worker for keys and values of its calls. It is taken as calls need it and given "
 		 "back when they end; when it is used up, the newest calls wait and are computed again. auto: a share "

@@ -174,7 +174,7 @@ struct message_work {
 	uint32_t tool_parser;	     /* enum call_tool_format */
 	uint32_t reasoning;	     /* enum call_reasoning */
 	uint32_t pooling;	     /* enum pooling_kind */
-	uint32_t pad;
+	uint32_t kv_type;	     /* enum kv_type */
 	char model[128];
 };
 

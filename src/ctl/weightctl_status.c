@@ -49,7 +49,7 @@ static void print_table(struct table *table)
 static void print_models(yyjson_val *models)
 {
 	struct table *table =
-		table_new("MODEL|STATE|ARCH|>GENERATION|>CONTEXT|CPU|NUMERICS|BACKING|RESTART|ADOPTED|FILE");
+		table_new("MODEL|STATE|ARCH|>GENERATION|>CONTEXT|CPU|NUMERICS|KV|BACKING|RESTART|ADOPTED|FILE");
 	yyjson_val *model;
 	size_t i, n;
 	if (!table)
@@ -63,6 +63,7 @@ static void print_models(yyjson_val *models)
 		number_cell(table, model, "context_tokens");
 		text_cell(table, model, "cpu_level");
 		text_cell(table, model, "numerics");
+		text_cell(table, model, "kv_type");
 		text_cell(table, model, "backing");
 		text_cell(table, model, "restart");
 		table_cell(table, "%s", yyjson_get_bool(yyjson_obj_get(model, "adopted")) ? "yes" : "no");

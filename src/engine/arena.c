@@ -8,14 +8,14 @@
 
 enum { PAGE_BYTES = 4096 };
 
-static size_t round_up(size_t n)
+size_t arena_span_bytes(size_t n_bytes)
 {
-	return (n + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	return (n_bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
 }
 
 int arena_init(struct arena *arena, size_t reserved_bytes, struct err *err)
 {
-	*arena = (struct arena){.reserved_bytes = round_up(reserved_bytes), .holes_capacity = 64};
+	*arena = (struct arena){.reserved_bytes = arena_span_bytes(reserved_bytes), .holes_capacity = 64};
 	arena->holes = malloc(arena->holes_capacity * sizeof *arena->holes);
 	if (!arena->holes)
 		return err_set(err, -ENOMEM, "no memory for the call arena's table");
@@ -53,7 +53,7 @@ void *arena_alloc(struct arena *arena, size_t n_bytes)
 {
 	if (n_bytes > arena->reserved_bytes)
 		return NULL;
-	n_bytes = round_up(n_bytes);
+	n_bytes = arena_span_bytes(n_bytes);
 	/* Giving spans back must not fail, so the table has room for all the holes they can leave before they are
 	 * taken. */
 	if (arena->n_spans + 2 > arena->holes_capacity) {
@@ -85,7 +85,7 @@ void arena_release(struct arena *arena, void *span, size_t n_bytes)
 {
 	if (!span)
 		return;
-	n_bytes = round_up(n_bytes);
+	n_bytes = arena_span_bytes(n_bytes);
 	size_t offset = (size_t)((char *)span - arena->base);
 	assert(offset + n_bytes <= arena->reserved_bytes && arena->bytes >= n_bytes);
 	madvise(span, n_bytes, MADV_DONTNEED);

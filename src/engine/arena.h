@@ -28,6 +28,9 @@ struct arena_hole {
 int arena_init(struct arena *arena, size_t reserved_bytes, struct err *err); /* -ENOMEM */
 void arena_fini(struct arena *arena);
 
+/* What a span of n_bytes takes: whole 4 KiB pages. */
+size_t arena_span_bytes(size_t n_bytes);
+
 /* Zeroed memory, a whole number of 4 KiB pages, aligned to them. NULL when no hole is large enough. */
 void *arena_alloc(struct arena *arena, size_t n_bytes);
 void arena_release(struct arena *arena, void *span, size_t n_bytes); /* takes NULL */

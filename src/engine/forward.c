@@ -115,6 +115,7 @@ int forward_new(const struct forward_setup *setup, struct forward **out, struct 
 	f->max_cols = max_u32(max_u32(c->dim, f->q_dim), c->ffn_dim);
 	f->rotate = c->rope_pairing == IMAGE_ROPE_HALVES ? setup->kernels->rope_halves : setup->kernels->rope_pairs;
 	f->gate = c->activation == IMAGE_GELU_TANH ? setup->kernels->geglu : setup->kernels->swiglu;
+	f->attention = setup->kv->type == KV_INT8 ? setup->kernels->attention_int8 : setup->kernels->attention;
 	rope_init(&f->rope, c, setup->model->rope_divisors);
 	if (c->window_rope_base > 0)
 		rope_init_window(&f->window_rope, c);

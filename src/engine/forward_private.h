@@ -75,6 +75,7 @@ struct forward {
 	struct rope rope, window_rope;
 	void (*rotate)(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim);
 	void (*gate)(float *y, const float *gate, const float *up, uint32_t n);
+	void (*attention)(const struct attention *a);
 	struct pass passes[2]; /* by phase */
 	struct head head;
 

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "src/kernel/kv_int8.h"
 #include "src/kernel/kv_page.h"
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -367,24 +368,47 @@ static void bias_and_norm(struct forward *f, float *y, uint32_t n_heads, const f
 					   c->head_dim, c->norm_eps);
 }
 
+enum { HEAD_DIM_MAX = 256 };
+
+static void store_bf16(const struct kernels *kernels, uint16_t *keys, uint16_t *values, uint32_t slot, const float *k,
+		       const float *v, uint32_t d)
+{
+	uint16_t key[HEAD_DIM_MAX], value[HEAD_DIM_MAX];
+	kernels->to_bf16(key, k, d);
+	kernels->to_bf16(value, v, d);
+	for (uint32_t i = 0; i < d; i += 2) {
+		memcpy(&keys[kv_key_at(slot, i)], &key[i], 2 * sizeof *key); /* a pair of dimensions */
+		values[kv_value_at(slot, i, d)] = value[i];
+		values[kv_value_at(slot, i + 1, d)] = value[i + 1];
+	}
+}
+
+static void store_int8(const struct kernels *kernels, unsigned char *keys, unsigned char *values, uint32_t slot,
+		       const float *k, const float *v, uint32_t d)
+{
+	int8_t key[HEAD_DIM_MAX], value[HEAD_DIM_MAX];
+	kv_int8_scales(keys, d)[slot] = kernels->to_int8(key, k, d);
+	kv_int8_scales(values, d)[slot] = kernels->to_int8(value, v, d);
+	for (uint32_t i = 0; i < d; i++) {
+		keys[kv_int8_key_at(slot, i)] = (unsigned char)(key[i] + KV_KEY_OFFSET);
+		values[kv_int8_value_at(slot, i, d)] = (unsigned char)value[i];
+	}
+}
+
 /* Stores a head's rotated key and its value in their page. */
 static void store_kv(struct forward *f, uint32_t layer, const struct head_item *item, const float *k, const float *v)
 {
 	const struct batch_row *r = &f->pass->batch.rows[item->row];
 	struct kv_page *page = r->sequence->pages[r->position / KV_PAGE_TOKENS];
 	uint32_t slot = r->position % KV_PAGE_TOKENS, d = f->setup.model->config.head_dim;
-	uint16_t *keys = kv_keys(f->setup.kv, page, layer, item->head);
-	uint16_t *values = kv_values(f->setup.kv, page, layer, item->head);
-	uint16_t key[256], value[256];
-	assert(d <= sizeof key / sizeof *key);
+	void *keys = kv_keys(f->setup.kv, page, layer, item->head);
+	void *values = kv_values(f->setup.kv, page, layer, item->head);
+	assert(d <= HEAD_DIM_MAX);
 	assert(kv_may_store(page, slot, f->pass->batch.phase));
-	f->setup.kernels->to_bf16(key, k, d);
-	f->setup.kernels->to_bf16(value, v, d);
-	for (uint32_t i = 0; i < d; i += 2) {
-		memcpy(&keys[kv_key_at(slot, i)], &key[i], 2 * sizeof *key); /* a pair of dimensions */
-		values[kv_value_at(slot, i, d)] = value[i];
-		values[kv_value_at(slot, i + 1, d)] = value[i + 1];
-	}
+	if (f->setup.kv->type == KV_INT8)
+		store_int8(f->setup.kernels, keys, values, slot, k, v, d);
+	else
+		store_bf16(f->setup.kernels, keys, values, slot, k, v, d);
 }
 
 void step_heads(struct forward *f, unsigned thread, uint32_t layer)
@@ -415,8 +439,8 @@ void step_attend(struct forward *f, unsigned thread, uint32_t layer)
 {
 	const struct image_config *c = &f->setup.model->config;
 	uint32_t window = f->setup.model->layers[layer].window, n = n_head_items(f);
-	const uint16_t **k = (void *)(f->pass->thread_scratch + thread * f->pass->thread_bytes + f->pass->gemm_bytes);
-	const uint16_t **v = k + kv_pages_for(f->setup.max_context);
+	const void **k = (void *)(f->pass->thread_scratch + thread * f->pass->thread_bytes + f->pass->gemm_bytes);
+	const void **v = k + kv_pages_for(f->setup.max_context);
 	for (uint32_t number = thread; number < n; number += team_n_threads(f->setup.team)) {
 		struct head_item item = head_item(f, number);
 		const struct batch_row *r = &f->pass->batch.rows[item.row];
@@ -441,7 +465,7 @@ void step_attend(struct forward *f, unsigned thread, uint32_t layer)
 			.n_tokens = r->position + 1,
 			.scale = c->attention_scale,
 		};
-		f->setup.kernels->attention(&a);
+		f->attention(&a);
 	}
 	team_barrier(f->setup.team);
 }

@@ -4,17 +4,26 @@
 #include <errno.h>
 #include <stdlib.h>
 
-size_t kv_page_bytes(const struct image_config *config)
+#include "src/kernel/kv_int8.h"
+#include "src/kernel/kv_page.h"
+
+static size_t head_bytes(const struct image_config *config, enum kv_type type)
 {
-	return (size_t)config->n_layers * config->n_kv_heads * config->head_dim * KV_PAGE_TOKENS * 2 * sizeof(uint16_t);
+	return type == KV_INT8 ? kv_int8_bytes(config->head_dim) : kv_bf16_bytes(config->head_dim);
 }
 
-void kv_init(struct kv *kv, const struct image_config *config, struct arena *arena, uint32_t n_pages)
+size_t kv_page_bytes(const struct image_config *config, enum kv_type type)
+{
+	return arena_span_bytes((size_t)config->n_layers * config->n_kv_heads * 2 * head_bytes(config, type));
+}
+
+void kv_init(struct kv *kv, const struct image_config *config, enum kv_type type, struct arena *arena, uint32_t n_pages)
 {
 	*kv = (struct kv){
 		.arena = arena,
-		.page_bytes = kv_page_bytes(config),
-		.head_elements = (size_t)config->head_dim * KV_PAGE_TOKENS,
+		.type = type,
+		.page_bytes = kv_page_bytes(config, type),
+		.head_bytes = head_bytes(config, type),
 		.n_kv_heads = config->n_kv_heads,
 		.head_dim = config->head_dim,
 		.n_pages = n_pages,

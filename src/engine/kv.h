@@ -1,7 +1,8 @@
 /* The paged KV cache: keys and values of all layers for KV_PAGE_TOKENS positions make one page; a sequence holds a list
  * of pages and lets go of all of them when it ends or has to make room.
  *
- *   page   = [n_layers][n_kv_heads] of { keys, values }, bfloat16, each as src/kernel/kv_page.h has them
+ *   page   = [n_layers][n_kv_heads] of { keys, values }, bfloat16 or int8, each as src/kernel/kv_page.h or
+ *            src/kernel/kv_int8.h has them, and as many bytes as fill the arena's pages
  *
  * One pool. n_pages bounds all pages there are, whoever holds them, and a page counts once in n_used however many hold
  * it. Pages are taken as positions are stored, not before; who gets one when none is left is the scheduler's matter.
@@ -28,7 +29,7 @@
 enum phase { PHASE_PREFILL = 0, PHASE_DECODE = 1 };
 
 struct kv_page {
-	uint16_t *data;	   /* as above, in the arena */
+	void *data;	   /* as above, in the arena */
 	uint32_t n_owners; /* sequences, and the prefix cache as one */
 	bool cached;	   /* the prefix cache is one of them */
 	uint8_t n_prefill; /* positions [0, n_prefill) are of prefill class */
@@ -37,8 +38,9 @@ struct kv_page {
 
 struct kv {
 	struct arena *arena; /* borrowed */
+	enum kv_type type;
 	size_t page_bytes;
-	size_t head_elements; /* elements of one head's K (or V) in a page */
+	size_t head_bytes; /* of one head's K (or V) in a page */
 	uint32_t n_kv_heads, head_dim;
 	uint32_t n_pages; /* the pool's size */
 	uint32_t n_used;  /* pages there are, at most n_pages */
@@ -51,10 +53,11 @@ struct kv_sequence {
 	uint32_t n_tokens; /* positions stored */
 };
 
-size_t kv_page_bytes(const struct image_config *config);
+size_t kv_page_bytes(const struct image_config *config, enum kv_type type);
 
 /* A pool of at most `n_pages` pages, taken from the arena as they are used. */
-void kv_init(struct kv *kv, const struct image_config *config, struct arena *arena, uint32_t n_pages);
+void kv_init(struct kv *kv, const struct image_config *config, enum kv_type type, struct arena *arena,
+	     uint32_t n_pages);
 
 uint32_t kv_pages_for(uint32_t n_tokens);
 
@@ -95,14 +98,14 @@ static inline bool kv_may_read(const struct kv_page *page, enum phase phase)
 	return phase == PHASE_DECODE || !page->n_decode;
 }
 
-static inline uint16_t *kv_keys(const struct kv *kv, const struct kv_page *page, uint32_t layer, uint32_t head)
+static inline void *kv_keys(const struct kv *kv, const struct kv_page *page, uint32_t layer, uint32_t head)
 {
-	return page->data + ((size_t)layer * kv->n_kv_heads + head) * 2 * kv->head_elements;
+	return (char *)page->data + ((size_t)layer * kv->n_kv_heads + head) * 2 * kv->head_bytes;
 }
 
-static inline uint16_t *kv_values(const struct kv *kv, const struct kv_page *page, uint32_t layer, uint32_t head)
+static inline void *kv_values(const struct kv *kv, const struct kv_page *page, uint32_t layer, uint32_t head)
 {
-	return kv_keys(kv, page, layer, head) + kv->head_elements;
+	return (char *)kv_keys(kv, page, layer, head) + kv->head_bytes;
 }
 
 #endif

@@ -135,15 +135,16 @@ ALWAYS_INLINE void page_heads(int n_heads, const struct attention *a, uint32_t p
 	float *out = a->out + (size_t)first * a->head_dim;
 	__m256 sums[HEADS][QUARTERS];
 	struct part part;
+	const uint16_t *v = a->v[page];
 
 	page_sums(n_heads, a->q + (size_t)first * a->head_dim, a->k[page], a->head_dim, sums);
 	for (int h = 0; h < n_heads; h++)
 		page_softmax(sums[h], a->scale, span, &state->maximum[first + (uint32_t)h],
 			     &state->sum[first + (uint32_t)h], part.weight[h], &part.correction[h]);
 	for (; d + 32 <= a->head_dim; d += 32)
-		page_values(n_heads, 4, &part, a->v[page] + 2 * d, span, a->head_dim, out + d);
+		page_values(n_heads, 4, &part, v + 2 * d, span, a->head_dim, out + d);
 	for (; d < a->head_dim; d += 16)
-		page_values(n_heads, 2, &part, a->v[page] + 2 * d, span, a->head_dim, out + d);
+		page_values(n_heads, 2, &part, v + 2 * d, span, a->head_dim, out + d);
 }
 
 void attention_avx2(const struct attention *a)

@@ -47,7 +47,7 @@ ALWAYS_INLINE __m512bh broadcast_pair(const uint16_t *pair)
 }
 
 /* Scores of n_pages pages, which are pages `at` and on of the block. */
-ALWAYS_INLINE void page_scores(int n_heads, int n_pages, struct state *s, const uint16_t *const *k, int at,
+ALWAYS_INLINE void page_scores(int n_heads, int n_pages, struct state *s, const void *const *k, int at,
 			       uint32_t head_dim)
 {
 	__m512 sum[HEADS][BLOCK_PAGES][PAGE_VECTORS];
@@ -61,7 +61,7 @@ ALWAYS_INLINE void page_scores(int n_heads, int n_pages, struct state *s, const 
 	for (uint32_t d = 0; d < head_dim; d += 2) {
 		UNROLL
 		for (int p = 0; p < n_pages; p++) {
-			const uint16_t *keys = k[p] + (size_t)d * KV_PAGE_TOKENS;
+			const uint16_t *keys = (const uint16_t *)k[p] + (size_t)d * KV_PAGE_TOKENS;
 			__m512bh low = (__m512bh)_mm512_loadu_si512(keys);
 			__m512bh high = (__m512bh)_mm512_loadu_si512(keys + 2 * LANES);
 			UNROLL
@@ -83,7 +83,7 @@ ALWAYS_INLINE void page_scores(int n_heads, int n_pages, struct state *s, const 
 }
 
 /* As many pages at a time as there are registers for. */
-ALWAYS_INLINE void block_scores(int n_heads, struct state *s, const uint16_t *const *k, int n_pages, uint32_t head_dim)
+ALWAYS_INLINE void block_scores(int n_heads, struct state *s, const void *const *k, int n_pages, uint32_t head_dim)
 {
 	int p = 0;
 
@@ -184,7 +184,7 @@ ALWAYS_INLINE void block_values(int n_heads, int n_vectors, const struct state *
 	}
 	for (int p = 0; p < n_pages; p++) {
 		struct page_span span = page_span(a, page + (uint32_t)p);
-		const uint16_t *v = a->v[page + (uint32_t)p] + 2 * (size_t)d;
+		const uint16_t *v = (const uint16_t *)a->v[page + (uint32_t)p] + 2 * (size_t)d;
 		if (span.begin == 0 && span.end == KV_PAGE_TOKENS)
 			page_values(n_heads, n_vectors, true, s, p, span, v, a->head_dim, sum);
 		else

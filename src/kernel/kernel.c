@@ -21,9 +21,11 @@ static const struct kernels ref = {
 	.geglu = geglu_ref,
 	.add = add_ref,
 	.to_bf16 = to_bf16_ref,
+	.to_int8 = to_int8_ref,
 	.low_rank_in = low_rank_in_ref,
 	.low_rank_out = low_rank_out_ref,
 	.attention = attention_ref,
+	.attention_int8 = attention_int8_ref,
 };
 
 static const struct kernels avx2 = {
@@ -40,9 +42,11 @@ static const struct kernels avx2 = {
 	.geglu = geglu_avx2,
 	.add = add_avx2,
 	.to_bf16 = to_bf16_avx2,
+	.to_int8 = to_int8_avx2,
 	.low_rank_in = low_rank_in_avx2,
 	.low_rank_out = low_rank_out_avx2,
 	.attention = attention_avx2,
+	.attention_int8 = attention_int8_avx2,
 };
 
 static const struct kernels avx512 = {
@@ -61,9 +65,11 @@ static const struct kernels avx512 = {
 	.geglu = geglu_avx512,
 	.add = add_avx512,
 	.to_bf16 = to_bf16_avx512,
+	.to_int8 = to_int8_avx512,
 	.low_rank_in = low_rank_in_avx512,
 	.low_rank_out = low_rank_out_avx512,
 	.attention = attention_avx512,
+	.attention_int8 = attention_int8_avx512,
 };
 
 /* The registers whose state the operating system saves: XCR0, bit by bit. (Intel SDM volume 1, chapter 13) */
@@ -92,7 +98,8 @@ enum cpu_level kernels_detect(void)
 	    !has_all(ebx, bit_AVX2))
 		return CPU_LEVEL_REF;
 	if (!has_all(saved, XCR0_AVX512) || !has_all(ebx, bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL) ||
-	    eax < 1 || !__get_cpuid_count(7, 1, &eax, &unused, &unused, &unused) || !has_all(eax, bit_AVX512BF16))
+	    !has_all(ecx, bit_AVX512VNNI) || eax < 1 || !__get_cpuid_count(7, 1, &eax, &unused, &unused, &unused) ||
+	    !has_all(eax, bit_AVX512BF16))
 		return CPU_LEVEL_AVX2;
 	return CPU_LEVEL_AVX512;
 }

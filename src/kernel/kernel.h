@@ -1,7 +1,8 @@
 /* The numeric kernels: one table of functions, filled level by level, chosen once.
  *
  * Levels: `ref` is plain C written for the reader and is the definition of every operation; `avx2` needs AVX2, FMA and
- * F16C; `avx512` needs AVX-512 F/BW/VL/DQ and AVX512_BF16. A CPU with AVX-512 but without BF16 runs `avx2`.
+ * F16C; `avx512` needs AVX-512 F/BW/VL/DQ, AVX512_VNNI and AVX512_BF16. A CPU with AVX-512 but without BF16 runs
+ * `avx2`.
  *
  * Numerics. With NUMERICS_BF16 both operands of every weight product are rounded to bfloat16 where the hardware
  * multiplies bfloat16, and sums are float32. With NUMERICS_F32 nothing is rounded. `ref` serves both, `avx2` only F32,
@@ -26,6 +27,7 @@
 
 enum cpu_level { CPU_LEVEL_REF = 0, CPU_LEVEL_AVX2 = 1, CPU_LEVEL_AVX512 = 2 };
 enum numerics { NUMERICS_F32 = 0, NUMERICS_BF16 = 1, NUMERICS_INT8 = 2 };
+enum kv_type { KV_BF16 = 0, KV_INT8 = 1 }; /* how pages keep keys and values: kv_page.h, kv_int8.h */
 
 /* Inputs of a decode product, prepared once and used for every matrix that multiplies them.
  * All arrays are 64-byte aligned; strides equal `cols`. */
@@ -42,16 +44,16 @@ enum { KV_PAGE_TOKENS = 32 }; /* positions per KV page; attention's order of sum
 
 /* Attention of one query row over one KV head. */
 struct attention {
-	const float *q;		  /* [n_q][head_dim]: the query heads that share this KV head, already rotated */
-	float *out;		  /* [n_q][head_dim] */
-	const uint16_t *const *k; /* [pages] -> this head's keys, bfloat16 as kv_page.h has them */
-	const uint16_t *const *v; /* [pages] -> its values */
-	uint32_t n_q;		  /* 1..32 */
-	uint32_t head_dim;	  /* a multiple of 16, at most 256 */
-	uint32_t first_token;	  /* the window's first position; pages that end before it are not touched */
-	uint32_t n_tokens; /* end of the positions attended, above first_token; what the first and the last page hold
-			      beside them is not read as values */
-	float scale;	   /* of the products, mostly 1 / sqrt(head_dim) */
+	const float *q;	      /* [n_q][head_dim]: the query heads that share this KV head, already rotated */
+	float *out;	      /* [n_q][head_dim] */
+	const void *const *k; /* [pages] -> this head's keys, as kv_page.h or kv_int8.h has them */
+	const void *const *v; /* [pages] -> its values */
+	uint32_t n_q;	      /* 1..32 */
+	uint32_t head_dim;    /* a multiple of 16, at most 256 */
+	uint32_t first_token; /* the window's first position; pages that end before it are not touched */
+	uint32_t n_tokens;    /* end of the positions attended, above first_token; what the first and the last page hold
+				 beside them is not read as values */
+	float scale;	      /* of the products, mostly 1 / sqrt(head_dim) */
 };
 
 enum { LOW_RANK_ROWS = 4 }; /* activation rows that share the loads of an adapter's values */
@@ -121,6 +123,10 @@ struct kernels {
 	/* Round to nearest even; NaN stays NaN. */
 	void (*to_bf16)(uint16_t *y, const float *x, uint32_t n);
 
+	/* A key or value of one head as pages of int8 have it, y = H x / scale, -127 .. 127; returns the scale as
+	 * bfloat16. n is a multiple of 16, at most 256. Every level gives the same bits. (kv_int8.h) */
+	uint16_t (*to_int8)(int8_t *y, const float *x, uint32_t n);
+
 	/* An adapter's two products, each for 1..LOW_RANK_ROWS rows given by pointers. Activations are float32 whatever
 	 * the numerics, in both phases; a row's sums have one order, whatever the number of rows and the range.
 	 *
@@ -134,6 +140,10 @@ struct kernels {
 	/* softmax(scale * q k^T) v with a running maximum. BF16 where the hardware multiplies it: q and the softmax's
 	 * weights are rounded, too. */
 	void (*attention)(const struct attention *a);
+
+	/* The same over pages of int8, which hold H k and H v. Queries and weights are rounded to 16 bits, whatever the
+	 * numerics; what is multiplied are whole numbers, whose sums are exact. */
+	void (*attention_int8)(const struct attention *a);
 };
 
 /* The highest level that this CPU and the operating system offer. */

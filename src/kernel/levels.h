@@ -36,11 +36,13 @@ static inline struct slab slab_of_panel(const struct matrix *w, uint32_t begin, 
 	void geglu_##level(float *y, const float *gate, const float *up, uint32_t n);                                  \
 	void add_##level(float *x, const float *y, uint32_t n);                                                        \
 	void to_bf16_##level(uint16_t *y, const float *x, uint32_t n);                                                 \
+	uint16_t to_int8_##level(int8_t *y, const float *x, uint32_t n);                                               \
 	void low_rank_in_##level(const struct low_rank *m, uint32_t begin, uint32_t end, const float *const *x,        \
 				 float *const *t, uint32_t n_rows);                                                    \
 	void low_rank_out_##level(const struct low_rank *m, uint32_t begin, uint32_t end, const float *const *t,       \
 				  float *const *y, uint32_t n_rows);                                                   \
-	void attention_##level(const struct attention *a)
+	void attention_##level(const struct attention *a);                                                             \
+	void attention_int8_##level(const struct attention *a)
 
 void pack_block_row_avx2(enum pack_kind kind, void *block_row, const void *source, uint32_t n_rows, uint32_t cols);
 void expand_row_ref(const struct matrix *w, uint32_t row, float *out); /* serves every level */

@@ -61,6 +61,7 @@ static int order_work(struct parent *parent, const struct parent_worker *worker)
 	order.spin = !parent->plan.oversubscribed && parent->config.n_models == 1; /* else CPUs are shared */
 	order.cpu_level = parent->cpu_level;
 	order.numerics = parent->numerics;
+	order.kv_type = c->kv_type;
 	order.context_tokens = c->context_tokens;
 	order.prefill_chunk = c->prefill_chunk;
 	order.max_running = c->max_running;

@@ -104,6 +104,7 @@ static void add_model(doc d, val models, const struct parent *parent, const stru
 	}
 	add_str(d, m, "cpu_level", cpu_level_name(parent->cpu_level));
 	add_str(d, m, "numerics", numerics_name(parent->numerics));
+	add_str(d, m, "kv_type", parent->config.kv_type == KV_INT8 ? "int8" : "bf16");
 	if (model->n_copies) {
 		const struct message_segment *first = &model->copies[0].segment;
 		char architecture[sizeof first->architecture + 1];

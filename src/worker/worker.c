@@ -182,7 +182,8 @@ static int make_engine(struct worker *w, struct err *err)
 			       cpu_level_name(w->order.cpu_level));
 	uint32_t context =
 		w->order.context_tokens && w->order.context_tokens < c->context ? w->order.context_tokens : c->context;
-	size_t page = kv_page_bytes(c);
+	enum kv_type kv_type = (enum kv_type)w->order.kv_type;
+	size_t page = kv_page_bytes(c, kv_type);
 	uint64_t pages = w->order.kv_bytes / page,
 		 useful = (uint64_t)w->order.max_running * kv_pages_for(context) + w->order.prefix_cache_bytes / page;
 	if (useful > UINT32_MAX)
@@ -199,7 +200,7 @@ static int make_engine(struct worker *w, struct err *err)
 	rc = arena_init(&w->arena, pages * page + pages * page / 4 + ((size_t)4 << 30), err);
 	if (rc)
 		return rc;
-	kv_init(&w->kv, c, &w->arena, (uint32_t)pages);
+	kv_init(&w->kv, c, kv_type, &w->arena, (uint32_t)pages);
 	w->forward_setup = (struct forward_setup){
 		.model = &w->model,
 		.kernels = kernels,

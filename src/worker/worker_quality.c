@@ -1,5 +1,5 @@
 /* The reference is a second forward pass over the same weights, of the widest level that takes float32, through the
- * kernels of the answer path. It keeps keys and values in bfloat16 like every pass here; what that costs is not seen.
+ * kernels of the answer path. It keeps keys and values in bfloat16, in a pool of its own; what that costs is not seen.
  */
 #include "src/worker/worker_quality.h"
 
@@ -13,6 +13,7 @@ enum { ROWS = 8 };
 /* One way of predicting: a forward pass, a phase, and a sequence of its own. */
 struct way {
 	struct forward *forward;
+	struct kv *kv;
 	enum phase phase;
 	struct kv_sequence sequence;
 	const float *logits; /* of the rows that were run last */
@@ -20,7 +21,6 @@ struct way {
 
 struct judge {
 	const struct message_quality *order;
-	struct kv *kv;
 	struct team *team;
 	uint32_t vocab;
 	struct way reference, prefill, decode;
@@ -37,7 +37,7 @@ static int predict(const struct judge *j, struct way *way, uint32_t begin, uint3
 	struct batch_row rows[ROWS];
 	uint32_t numbers[ROWS];
 	struct batch batch = {way->phase, n, rows};
-	int rc = kv_extend(j->kv, &way->sequence, begin + n);
+	int rc = kv_extend(way->kv, &way->sequence, begin + n);
 	for (uint32_t i = 0; i < n; i++) {
 		rows[i] = (struct batch_row){
 			.token = j->order->tokens[begin + i], .position = begin + i, .sequence = &way->sequence};
@@ -46,7 +46,7 @@ static int predict(const struct judge *j, struct way *way, uint32_t begin, uint3
 	if (!rc)
 		rc = forward_run(way->forward, &batch);
 	if (rc)
-		return err_set(err, rc, "no memory for %u positions three times: kv_bytes is too small", begin + n);
+		return err_set(err, rc, "no memory for %u positions of each pass: kv_bytes is too small", begin + n);
 	kv_advance(&way->sequence, n, way->phase);
 	way->logits = forward_logits(way->forward, numbers, n);
 	return 0;
@@ -135,11 +135,14 @@ static int check_order(const struct forward_setup *own, const struct message_qua
 void worker_quality(const struct forward_setup *own, struct forward *forward, uint64_t *progress,
 		    const struct message_quality *order, struct message_judged *out)
 {
-	struct judge j = {.order = order, .kv = own->kv, .team = own->team, .vocab = own->model->config.vocab};
+	struct judge j = {.order = order, .team = own->team, .vocab = own->model->config.vocab};
 	struct forward_setup exact = *own;
+	struct kv exact_kv;
 	memset(out, 0, sizeof *out);
 	if (check_order(own, order, &out->err))
 		return;
+	kv_init(&exact_kv, &own->model->config, KV_BF16, own->arena, kv_pages_for(order->n_tokens));
+	exact.kv = &exact_kv;
 	exact.numerics = NUMERICS_F32;
 	exact.kernels = kernels_get(CPU_LEVEL_AVX2, NUMERICS_F32);
 	if (!exact.kernels)
@@ -150,8 +153,10 @@ void worker_quality(const struct forward_setup *own, struct forward *forward, ui
 	j.reference.phase = j.decode.phase = PHASE_DECODE;
 	j.prefill.phase = PHASE_PREFILL;
 	j.prefill.forward = j.decode.forward = forward;
+	j.reference.kv = &exact_kv;
+	j.prefill.kv = j.decode.kv = own->kv;
 	judge_all(&j, out);
-	kv_release(own->kv, &j.reference.sequence);
+	kv_release(&exact_kv, &j.reference.sequence);
 	kv_release(own->kv, &j.prefill.sequence);
 	kv_release(own->kv, &j.decode.sequence);
 	forward_free(j.reference.forward);

@@ -2,6 +2,7 @@
  * the logits after given tokens, float32 [tokens][vocabulary].
  *
  *   bench_engine MODEL [--threads N] [--level ref|avx2|avx512] [--prefill N] [--decode N] [--streams N]
+ *                      [--kv bf16|int8]
  *   bench_engine MODEL --tokens "1,2,3" --logits FILE [--from N]     those before N through prefill, the rest through
  * decode
  */
@@ -31,6 +32,7 @@ struct bench {
 	enum cpu_level level;
 	unsigned n_threads, chunk, n_prefill, n_decode, n_streams, from;
 	bool int8;
+	enum kv_type kv_type;
 	const char *tokens, *logits;
 	unsigned n_tokens, n_done;
 };
@@ -123,7 +125,7 @@ static void make_engine(struct bench *b)
 	    team_new(b->n_threads, 1, bind_cpu, NULL, &b->team, &err) || arena_init(&b->arena, (size_t)64 << 30, &err))
 		die("engine", &err);
 	free(all);
-	kv_init(&b->kv, &b->model.config, &b->arena, 8 * kv_pages_for(context));
+	kv_init(&b->kv, &b->model.config, b->kv_type, &b->arena, 8 * kv_pages_for(context));
 	struct forward_setup forward = {&b->model, kernels,  b->gemm,  b->team, &b->arena,
 					&b->kv,	   numerics, b->chunk, context};
 	if (forward_new(&forward, &b->forward, &err))
@@ -209,7 +211,7 @@ int main(int argc, char **argv)
 		{"threads", 1, NULL, 't'}, {"level", 1, NULL, 'l'},   {"prefill", 1, NULL, 'p'},
 		{"decode", 1, NULL, 'd'},  {"streams", 1, NULL, 's'}, {"tokens", 1, NULL, 'S'},
 		{"from", 1, NULL, 'f'},	   {"logits", 1, NULL, 'L'},  {"chunk", 1, NULL, 'c'},
-		{"int8", 0, NULL, 'i'},	   {NULL, 0, NULL, 0}};
+		{"int8", 0, NULL, 'i'},	   {"kv", 1, NULL, 'k'},      {NULL, 0, NULL, 0}};
 	static struct bench b = {.n_threads = 2, .chunk = 256, .n_prefill = 512, .n_decode = 128, .n_streams = 1};
 	int c;
 	b.level = kernels_detect();
@@ -243,6 +245,9 @@ int main(int argc, char **argv)
 			break;
 		case 'i':
 			b.int8 = true;
+			break;
+		case 'k':
+			b.kv_type = !strcmp(optarg, "int8") ? KV_INT8 : KV_BF16;
 			break;
 		case 'c':
 			b.chunk = (unsigned)atoi(optarg);

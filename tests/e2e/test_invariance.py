@@ -198,6 +198,29 @@ def test_int8(start, model, record):
     record("answers with int8 numerics", 2 * len(requests), "(in company; one thread and odd chunks)")
 
 
+def test_kv_int8(start, daemon, model, record):
+    """With keys and values of int8 answers are others, and as little a matter of company, memory and what is kept."""
+    kept = {"kv_type": "int8"}
+    whole_pages = [request for request in REPERTOIRE if "page" in request.name]
+    requests = SHORT_REPERTOIRE[:4] + whole_pages + LONG_ANSWERS[:8]
+    first = start({"smollm2": model}, kept)
+    assert first.status()["models"][0]["kv_type"] == "int8"
+    alone = answers_alone(first.http, requests)
+    assert alone != answers_alone(daemon.http, requests)
+    check(requests, alone, together(first.http, requests, 1, n_others=8))
+    # 17 pages, where with bfloat16 there would be 9.
+    small = start({"smollm2": model}, kept | {"kv_bytes": "6500K", "threads": 1, "prefill_chunk": 17})
+    assert [worker["kv_pages"] for worker in small.status()["workers"]] == [17]
+    check(requests, alone, together(small.http, requests, 2, clients=len(requests)))
+    evicted = weightd.metric(small, "weightd_evicted_total")
+    assert evicted > 0
+    cached = start({"smollm2": model}, kept | {"prefix_cache_bytes": "64M"})
+    for _ in range(2):
+        check(whole_pages, alone, answers_alone(cached.http, whole_pages))
+    assert weightd.metric(cached, "weightd_prefix_tokens_total") > 0
+    record("answers with int8 keys and values", 2 * len(requests) + 2 * len(whole_pages), f"(in company, with {evicted} evictions, from a cache)")
+
+
 def work_of(daemon, request):
     """(weight products, forward passes, generated tokens) that a request costs."""
     names = "weightd_weight_products_total", "weightd_steps_total"

@@ -36,6 +36,7 @@ STATUS = {
             "context_tokens": 2048,
             "cpu_level": "avx512",
             "numerics": "bf16",
+            "kv_type": "int8",
             "backing": "shm",
             "restart": "adopt",
             "adopted": True,

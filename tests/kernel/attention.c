@@ -73,7 +73,7 @@ static void spoil(struct pages *pages, struct window window, uint16_t bits)
 static void run(const struct subject *subject, const struct pages *pages, const float *q, uint32_t n_q,
 		struct window window, float *out)
 {
-	const uint16_t *k[MAX_PAGES] = {NULL}, *v[MAX_PAGES] = {NULL};
+	const void *k[MAX_PAGES] = {NULL}, *v[MAX_PAGES] = {NULL};
 	for (uint32_t p = window.first / KV_PAGE_TOKENS; p * KV_PAGE_TOKENS < window.end; p++) {
 		k[p] = pages->k[p];
 		v[p] = pages->v[p];

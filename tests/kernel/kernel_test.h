@@ -57,6 +57,7 @@ void test_expand(const struct subject *subject);
 void test_pack(const struct subject *subject);
 void test_row(const struct subject *subject);
 void test_attention(const struct subject *subject);
+void test_attention_int8(const struct subject *subject);
 void test_low_rank(const struct subject *subject);
 void test_gemm(const struct subject *subject);
 

@@ -30,6 +30,7 @@ static bool test_numerics(enum cpu_level level, enum numerics numerics)
 	test_decode(&subject);
 	test_row(&subject);
 	test_attention(&subject);
+	test_attention_int8(&subject);
 	test_low_rank(&subject);
 	test_gemm(&subject);
 	test_pack(&subject);

@@ -16,7 +16,7 @@ static void set_up(void)
 {
 	const struct image_config config = {.n_layers = 3, .n_kv_heads = 2, .head_dim = 16};
 	ck_assert_int_eq(arena_init(&arena, 1 << 26, NULL), 0);
-	kv_init(&kv, &config, &arena, 10);
+	kv_init(&kv, &config, KV_BF16, &arena, 10);
 	one = two = (struct kv_sequence){0};
 }
 
@@ -40,8 +40,8 @@ START_TEST(pages_are_taken_as_they_are_needed)
 	ck_assert_uint_eq(kv.n_used, 2);
 	ck_assert_uint_eq(arena.bytes, 2 * PAGE_BYTES);
 	/* Heads and layers of a page do not overlap and fill it. */
-	uint16_t *last = kv_values(&kv, one.pages[0], 2, 1) + 16 * KV_PAGE_TOKENS;
-	ck_assert_ptr_eq(last, (char *)one.pages[0]->data + PAGE_BYTES);
+	char *last = kv_values(&kv, one.pages[0], 2, 1);
+	ck_assert_ptr_eq(last + 16 * KV_PAGE_TOKENS * sizeof(uint16_t), (char *)one.pages[0]->data + PAGE_BYTES);
 	kv_release(&kv, &one);
 	kv_release(&kv, &one);
 }
@@ -121,6 +121,24 @@ START_TEST(a_page_can_stand_for_another)
 }
 END_TEST
 
+/* Of int8, heads and layers fill a page, too, up to the arena's next whole page, and it is half as large. */
+START_TEST(pages_of_int8_are_half_as_large)
+{
+	const struct image_config config = {.n_layers = 3, .n_kv_heads = 3, .head_dim = 64};
+	const size_t bytes = 3 * 3 * 2 * (64 * KV_PAGE_TOKENS + KV_PAGE_TOKENS * 2);
+	struct kv narrow;
+	kv_init(&narrow, &config, KV_INT8, &arena, 10);
+	ck_assert_int_eq(kv_extend(&narrow, &one, 1), 0);
+	char *last = kv_values(&narrow, one.pages[0], 2, 2);
+	ck_assert_uint_eq((size_t)(last - (char *)one.pages[0]->data) + 64 * KV_PAGE_TOKENS + 64, bytes);
+	ck_assert_uint_ge(narrow.page_bytes, bytes);
+	ck_assert_uint_lt(narrow.page_bytes, bytes + 4096);
+	ck_assert_uint_eq(arena.bytes, narrow.page_bytes);
+	ck_assert_uint_lt(narrow.page_bytes, kv_page_bytes(&config, KV_BF16) * 56 / 100);
+	kv_release(&narrow, &one);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("kv");
@@ -131,6 +149,7 @@ int main(void)
 	tcase_add_test(tc, pages_know_the_class_of_their_positions);
 	tcase_add_test(tc, shared_pages_count_once_and_outlive_their_maker);
 	tcase_add_test(tc, a_page_can_stand_for_another);
+	tcase_add_test(tc, pages_of_int8_are_half_as_large);
 	suite_add_tcase(suite, tc);
 	return suite_run(suite);
 }

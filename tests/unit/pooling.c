@@ -143,7 +143,7 @@ START_TEST(nothing_around_a_text_can_be_seen_in_its_vector)
 	setup.prefill_chunk = chunks[_i % 4];
 	setup.n_threads = 1 + (unsigned)rand() % 2;
 	setup.kv_pages = pools[_i % 3];
-	setup.prefix_cache_bytes = cached[_i / 4 % 2] * kv_page_bytes(&tiny->model.config);
+	setup.prefix_cache_bytes = cached[_i / 4 % 2] * kv_page_bytes(&tiny->model.config, setup.kv_type);
 	start(&e, setup);
 	for (unsigned i = 0; i < n; i++) {
 		unsigned j = (unsigned)rand() % (i + 1);

@@ -17,7 +17,7 @@ static void set_up(void)
 {
 	const struct image_config config = {.n_layers = 1, .n_kv_heads = 2, .head_dim = 16};
 	ck_assert_int_eq(arena_init(&arena, 1 << 26, NULL), 0);
-	kv_init(&kv, &config, &arena, POOL);
+	kv_init(&kv, &config, KV_BF16, &arena, POOL);
 	ck_assert_int_eq(prefix_new(&kv, 8 * kv.page_bytes + kv.page_bytes / 2, &prefix), 0);
 }
 

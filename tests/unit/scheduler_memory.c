@@ -35,7 +35,7 @@ static void start(uint32_t kv_pages, uint32_t cached_pages, uint32_t chunk, unsi
 	struct tiny_setup setup = rig_setup(&room);
 	memset(&room, 0, sizeof room);
 	setup.kv_pages = kv_pages;
-	setup.prefix_cache_bytes = cached_pages * kv_page_bytes(&tiny->model.config);
+	setup.prefix_cache_bytes = cached_pages * kv_page_bytes(&tiny->model.config, setup.kv_type);
 	setup.prefill_chunk = chunk;
 	setup.n_threads = n_threads;
 	tiny_engine_init(&e, tiny, &setup);

@@ -6,6 +6,7 @@
 
 static enum cpu_level level;
 static enum numerics numerics;
+static enum kv_type kv_type;
 
 enum { ADAPTERS = 2 };
 static struct adapter *adapters[ADAPTERS]; /* NULL: not asked for */
@@ -31,6 +32,7 @@ void rig_adapters_free(void)
 const char *rig_level(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "ref";
+	kv_type = tiny_kv_type(argc, argv);
 	return tiny_level(name, &level, &numerics) ? name : NULL;
 }
 
@@ -68,6 +70,7 @@ struct tiny_setup rig_setup(struct room *room)
 	return (struct tiny_setup){
 		.level = level,
 		.numerics = numerics,
+		.kv_type = kv_type,
 		.n_threads = 2,
 		.prefill_chunk = 64,
 		.max_running = 32,

@@ -24,7 +24,8 @@ struct room {
 	struct transcript call[RIG_CALLS_MAX]; /* by id */
 };
 
-/* Reads the CPU level from the command line. Returns its name, NULL: this CPU lacks it. */
+/* Reads the CPU level, and how keys and values are kept, from the command line. Returns its name, NULL: this CPU lacks
+ * it. */
 const char *rig_level(int argc, char **argv);
 
 /* An engine at that level with room for all, whose calls talk into `room`. */

@@ -213,6 +213,11 @@ bool tiny_level(const char *name, enum cpu_level *level, enum numerics *numerics
 	return kernels_get(*level, *numerics);
 }
 
+enum kv_type tiny_kv_type(int argc, char **argv)
+{
+	return argc > 2 && !strcmp(argv[2], "kv_int8") ? KV_INT8 : KV_BF16;
+}
+
 void tiny_engine_init(struct tiny_engine *e, const struct tiny_model *tiny, const struct tiny_setup *setup)
 {
 	struct matrix all[64];
@@ -228,7 +233,7 @@ void tiny_engine_init(struct tiny_engine *e, const struct tiny_model *tiny, cons
 	if (rc)
 		fprintf(stderr, "%s\n", err.text);
 	assert(!rc);
-	kv_init(&e->kv, &tiny->model.config, &e->arena, setup->kv_pages);
+	kv_init(&e->kv, &tiny->model.config, setup->kv_type, &e->arena, setup->kv_pages);
 	struct forward_setup forward = {
 		.model = &tiny->model,
 		.kernels = kernels_get(setup->level, setup->numerics),

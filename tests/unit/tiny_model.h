@@ -32,10 +32,13 @@ struct tiny_engine {
 /* Level and numerics of a test run: "ref", "avx2", "avx512", or "int8" at the highest level that has it. False where
  * this CPU has not got them. */
 bool tiny_level(const char *name, enum cpu_level *level, enum numerics *numerics);
+/* What a test's second argument, "kv_int8" or none, says. */
+enum kv_type tiny_kv_type(int argc, char **argv);
 
 struct tiny_setup {
 	enum cpu_level level;
 	enum numerics numerics;
+	enum kv_type kv_type;
 	unsigned n_threads;
 	uint32_t prefill_chunk, max_running, kv_pages, context_tokens;
 	uint64_t prefix_cache_bytes;
