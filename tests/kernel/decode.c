@@ -121,7 +121,8 @@ static struct exact exact_product(const struct subject *subject, const struct ma
 		}
 	}
 	exact.tolerance = (n_adds(w) + 3) * 0x1p-24 * magnitude + flushed;
-	exact.largest = magnitude + unscaled;
+	/* Codes of 8 bits may be multiplied where they stand at the top of 32 (group_avx512.h). */
+	exact.largest = magnitude + unscaled * (w->kind == PACK_Q8_0 ? 0x1p24 : 1.0);
 	return exact;
 }
 

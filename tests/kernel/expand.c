@@ -7,7 +7,7 @@
 
 static bool same_number(float a, float b)
 {
-	return a == b || (isnan(a) && isnan(b)) || (fabsf(a) < 0x1p-126f && fabsf(b) < 0x1p-126f);
+	return a == b || (isnan(a) && isnan(b)) || (fabsf(a) <= 0x1p-126f && fabsf(b) <= 0x1p-126f);
 }
 
 static bool same_panel(const void *a, const void *b, size_t n, enum numerics numerics)
