@@ -21,10 +21,9 @@
 
 enum {
 	HEADS = 4,
-	BLOCK_PAGES = 4,
 	LANES = 16,
 	PAGE_VECTORS = KV_PAGE_TOKENS / LANES,
-	BLOCK_VECTORS = BLOCK_PAGES * PAGE_VECTORS,
+	BLOCK_VECTORS = KV_BLOCK_PAGES * PAGE_VECTORS,
 	PAGE_PAIRS = KV_PAGE_TOKENS / 2,
 	MAX_HEAD_DIM = 256,
 };
@@ -36,7 +35,7 @@ struct state {
 	__m512 sum[HEADS]; /* of the weights, by lane */
 	float correction[HEADS];
 	__m512 score[HEADS][BLOCK_VECTORS];
-	uint16_t weight[HEADS][BLOCK_PAGES][KV_PAGE_TOKENS];
+	uint16_t weight[HEADS][KV_BLOCK_PAGES][KV_PAGE_TOKENS];
 };
 
 ALWAYS_INLINE __m512bh broadcast_pair(const uint16_t *pair)
@@ -50,7 +49,7 @@ ALWAYS_INLINE __m512bh broadcast_pair(const uint16_t *pair)
 ALWAYS_INLINE void page_scores(int n_heads, int n_pages, struct state *s, const void *const *k, int at,
 			       uint32_t head_dim)
 {
-	__m512 sum[HEADS][BLOCK_PAGES][PAGE_VECTORS];
+	__m512 sum[HEADS][KV_BLOCK_PAGES][PAGE_VECTORS];
 
 	UNROLL
 	for (int h = 0; h < n_heads; h++) {
@@ -96,14 +95,6 @@ ALWAYS_INLINE void block_scores(int n_heads, struct state *s, const void *const 
 		page_scores(n_heads, 1, s, k + p, p, head_dim);
 }
 
-/* Lanes of vector `v` of a page that count. */
-ALWAYS_INLINE __mmask16 span_lanes(struct page_span span, uint32_t v)
-{
-	uint32_t end = span.end > v * LANES ? span.end - v * LANES : 0;
-	uint32_t begin = span.begin > v * LANES ? span.begin - v * LANES : 0;
-	return lanes_avx512(end) & ~lanes_avx512(begin);
-}
-
 /* A head's scores of a block to weights. */
 static void block_softmax(struct state *s, int head, const struct attention *a, uint32_t page, int n_pages)
 {
@@ -116,7 +107,7 @@ static void block_softmax(struct state *s, int head, const struct attention *a, 
 		struct page_span span = page_span(a, page + (uint32_t)p);
 		for (int v = 0; v < PAGE_VECTORS; v++) {
 			int i = PAGE_VECTORS * p + v;
-			lanes[i] = span_lanes(span, (uint32_t)v);
+			lanes[i] = span_lanes_avx512(span, (uint32_t)v);
 			score[i] = _mm512_mask_mul_ps(lowest, lanes[i], score[i], scale);
 			largest = _mm512_max_ps(largest, score[i]);
 		}
@@ -215,8 +206,8 @@ ALWAYS_INLINE void attend(int n_heads, const struct attention *a, uint32_t first
 		}
 	}
 	for (uint32_t page = a->first_token / KV_PAGE_TOKENS; page < end;) {
-		uint32_t block_end = (page / BLOCK_PAGES + 1) * BLOCK_PAGES, d = 0;
-		int n_pages = (int)((block_end < end ? block_end : end) - page);
+		int n_pages = (int)block_pages(page, end);
+		uint32_t d = 0;
 
 		block_scores(n_heads, &s, a->k + page, n_pages, n);
 		for (int h = 0; h < n_heads; h++)

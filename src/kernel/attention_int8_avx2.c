@@ -281,8 +281,7 @@ ALWAYS_INLINE void attend(int n_heads, const struct attention *a, uint32_t first
 			_mm256_storeu_ps(out + (size_t)h * n + d, _mm256_setzero_ps());
 	}
 	for (uint32_t page = a->first_token / KV_PAGE_TOKENS; page < end;) {
-		uint32_t block_end = (page / KV_BLOCK_PAGES + 1) * KV_BLOCK_PAGES;
-		int n_pages = (int)((block_end < end ? block_end : end) - page);
+		int n_pages = (int)block_pages(page, end);
 
 		for (int p = 0; p < n_pages; p++)
 			for (uint32_t t = 0; t < KV_PAGE_TOKENS; t += 16)

@@ -190,14 +190,6 @@ ALWAYS_INLINE void block_scores(int n_heads, struct state *s, const void *const 
 		page_scores(n_heads, 1, s, k + p, p, head_dim);
 }
 
-/* Lanes of vector `v` of a page that count. */
-ALWAYS_INLINE __mmask16 span_lanes(struct page_span span, uint32_t v)
-{
-	uint32_t end = span.end > v * LANES ? span.end - v * LANES : 0;
-	uint32_t begin = span.begin > v * LANES ? span.begin - v * LANES : 0;
-	return lanes_avx512(end) & ~lanes_avx512(begin);
-}
-
 ALWAYS_INLINE __m512 page_scales(const void *codes, uint32_t head_dim, int v)
 {
 	return f32_avx512(_mm256_loadu_si256((const __m256i *)(kv_int8_scales(codes, head_dim) + LANES * v)));
@@ -234,7 +226,7 @@ static void block_softmax(struct state *s, int head, const struct attention *a, 
 		uint32_t p = page + (uint32_t)(i / PAGE_VECTORS);
 		int v = i % PAGE_VECTORS;
 		__m512 scale = _mm512_mul_ps(factor, page_scales(a->k[p], a->head_dim, v));
-		lanes[i] = span_lanes(page_span(a, p), (uint32_t)v);
+		lanes[i] = span_lanes_avx512(page_span(a, p), (uint32_t)v);
 		score[i] = _mm512_mask_mul_ps(lowest, lanes[i], scale, _mm512_cvtepi32_ps(s->score[head][i]));
 		largest = _mm512_max_ps(score[i], largest);
 	}
@@ -319,8 +311,8 @@ ALWAYS_INLINE void attend(int n_heads, const struct attention *a, uint32_t first
 			_mm512_storeu_ps(out + (size_t)h * n + d, _mm512_setzero_ps());
 	}
 	for (uint32_t page = a->first_token / KV_PAGE_TOKENS; page < end;) {
-		uint32_t block_end = (page / KV_BLOCK_PAGES + 1) * KV_BLOCK_PAGES, d = 0;
-		int n_pages = (int)((block_end < end ? block_end : end) - page);
+		int n_pages = (int)block_pages(page, end);
+		uint32_t d = 0;
 
 		block_scores(n_heads, &s, a->k + page, n_pages, n);
 		for (int h = 0; h < n_heads; h++)

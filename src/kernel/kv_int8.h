@@ -35,14 +35,13 @@
 
 #include "src/kernel/half.h"
 #include "src/kernel/kernel.h"
+#include "src/kernel/page_span.h"
 
 enum {
 	KV_CODE_MAX = 127,
 	KV_KEY_OFFSET = 128,	  /* codes of keys are stored above it */
 	KV_QUERY_MAX = 127 * 257, /* the largest that is 256 * high + low with both of int8 */
 	KV_WEIGHT_MAX = 32767,
-	KV_BLOCK_PAGES = 4, /* what the running maximum moves by, and what weights have one scale for: 128 positions */
-	KV_BLOCK_TOKENS = KV_BLOCK_PAGES * KV_PAGE_TOKENS,
 };
 
 /* Smaller ones are zeros: their reciprocals would be infinite. */

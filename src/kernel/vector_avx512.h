@@ -1,4 +1,5 @@
-/* What several *_avx512.c files need: the exponential, bfloat16 rounding, bfloat16 as float32, tail masks. */
+/* What several *_avx512.c files need: the exponential, bfloat16 rounding, bfloat16 as float32, masks of
+ * tails and of positions. */
 #ifndef WEIGHTD_KERNEL_VECTOR_AVX512_H
 #define WEIGHTD_KERNEL_VECTOR_AVX512_H
 
@@ -6,11 +7,20 @@
 #include <stdint.h>
 
 #include "src/kernel/exp.h"
+#include "src/kernel/page_span.h"
 
 /* The first n lanes of 16. */
 static inline __mmask16 lanes_avx512(uint32_t n)
 {
 	return (__mmask16)(n >= 16 ? 0xffff : (1u << n) - 1);
+}
+
+/* Which of the 16 positions of vector `v` of a page count. */
+static inline __mmask16 span_lanes_avx512(struct page_span span, uint32_t v)
+{
+	uint32_t end = span.end > 16 * v ? span.end - 16 * v : 0;
+	uint32_t begin = span.begin > 16 * v ? span.begin - 16 * v : 0;
+	return lanes_avx512(end) & ~lanes_avx512(begin);
 }
 
 /* NaN stays NaN: min and max return their second operand where one is NaN, and scalef keeps it. */

@@ -2,9 +2,9 @@
  * the logits after given tokens, float32 [tokens][vocabulary].
  *
  *   bench_engine MODEL [--threads N] [--level ref|avx2|avx512] [--prefill N] [--decode N] [--streams N]
- *                      [--kv bf16|int8]
+ *                      [--kv bf16|int8] [--int8]
  *   bench_engine MODEL --tokens "1,2,3" --logits FILE [--from N]     those before N through prefill, the rest through
- * decode
+ *                                                                    decode
  */
 #include <fcntl.h>
 #include <getopt.h>

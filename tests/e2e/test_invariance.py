@@ -185,7 +185,7 @@ def test_avx2(start, model, record):
 
 def test_int8(start, model, record):
     """So have int8 numerics, and there, too, neither company nor settings change an answer. They are another's answers."""
-    if not {"avx512_vnni", "avx512vbmi", "avx512_bf16"} <= weightd.cpu_flags():
+    if not weightd.INT8_FLAGS <= weightd.cpu_flags():
         pytest.skip("this CPU lacks AVX-512 VNNI, VBMI or BF16")
     requests = SHORT_REPERTOIRE[:8]
     first = start({"smollm2": model}, {"numerics": "int8"})

@@ -31,6 +31,9 @@ def model_dir():
     return Path(cache) / "weightd/models"
 
 
+INT8_FLAGS = {"avx512_vnni", "avx512vbmi", "avx512_bf16"}  # what numerics = int8 needs
+
+
 def cpu_flags():
     return set(re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)[1].split())
 
