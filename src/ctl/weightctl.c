@@ -25,6 +25,7 @@ static const struct command {
 	{"bench", "", 0, 0, weightctl_bench, "how fast a model runs here, and by how much of the machine"},
 	{"adapter", "COMMAND", 1, 3, weightctl_adapter, "load NAME PATH, unload NAME, or list: a model's adapters"},
 	{"stop", "", 0, 0, weightctl_stop, "stop the daemon and wait until it is gone"},
+	{"doctor", "", 0, 0, weightctl_doctor, "what about this machine is wrong, and what to do about it"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -36,8 +37,10 @@ enum {
 	FOR_BENCH = 16,
 	FOR_ADAPTER = 32,
 	FOR_STOP = 64,
+	FOR_DOCTOR = 128,
 	FOR_CALLS = FOR_RUN | FOR_COMPLETE,
-	FOR_ALL = 127
+	FOR_DAEMON = FOR_STATUS | FOR_ADAPTER | FOR_STOP | FOR_DOCTOR, /* over its control socket */
+	FOR_ALL = 255
 };
 
 /* The letters of options without a short form lie past the characters. */
@@ -60,7 +63,8 @@ enum {
 	OPTION_ROUNDS,
 	OPTION_THREADS,
 	OPTION_SET,
-	OPTION_QUALITY
+	OPTION_QUALITY,
+	OPTION_SYSROOT
 };
 
 static const struct choice {
@@ -70,7 +74,7 @@ static const struct choice {
 	const char *help;
 } choices[] = {
 	{"socket", "PATH", OPTION_SOCKET, FOR_CALLS, "Unix socket of the API"},
-	{"control", "PATH", OPTION_CONTROL, FOR_STATUS | FOR_ADAPTER | FOR_STOP, "Unix socket for control"},
+	{"control", "PATH", OPTION_CONTROL, FOR_DAEMON, "Unix socket for control"},
 	{"config", "FILE", OPTION_CONFIG, FOR_ALL, "take the paths from this weightd.conf"},
 	{"json", NULL, OPTION_JSON, FOR_ALL & ~FOR_RUN, "print JSON"},
 	{"model", "NAME", OPTION_MODEL, FOR_CALLS | FOR_BENCH | FOR_ADAPTER,
@@ -89,6 +93,7 @@ static const struct choice {
 	{"threads", "N", OPTION_THREADS, FOR_BENCH, "compute threads (default: the daemon's choice)"},
 	{"set", "KEY=VALUE", OPTION_SET, FOR_BENCH, "a setting of weightd.conf for the measured daemon; repeatable"},
 	{"quality", "FILE", OPTION_QUALITY, FOR_BENCH, "compare predictions of this text with float32 ones instead"},
+	{"sysroot", "DIR", OPTION_SYSROOT, FOR_DOCTOR, "read /proc and /sys below DIR: another machine's, recorded"},
 };
 enum { N_CHOICES = sizeof choices / sizeof choices[0] };
 
@@ -116,7 +121,7 @@ static void print_help(void)
 	printf("  -h, --help               this text\n  -V, --version            the version\n\n"
 	       "Exit status: 0 done; 1 failed; 2 wrong usage; 3 no daemon listens; 4 the daemon refused;\n"
 	       "5 the model's source cannot be reached; 6 what came is not the catalogue's file; 130 interrupted.\n"
-	       "status: 0 only if the daemon is ready and no page is misplaced.\n");
+	       "status: 0 only if the daemon is ready and no page is misplaced; doctor: 0 only if nothing is wrong.\n");
 }
 
 __attribute__((format(printf, 1, 2))) static int usage(const char *format, ...)
@@ -150,6 +155,17 @@ int weightctl_fail(const struct weightctl *ctl, enum weightctl_exit code, const 
 	free(json);
 	yyjson_mut_doc_free(doc);
 	return code;
+}
+
+int weightctl_print_json(const struct weightctl *ctl, struct yyjson_mut_doc *doc)
+{
+	char *json = yyjson_mut_write(doc, YYJSON_WRITE_ALLOW_INVALID_UNICODE, NULL);
+	yyjson_mut_doc_free(doc);
+	if (!json)
+		return weightctl_fail(ctl, EXIT_FAILED, "no memory for the JSON");
+	puts(json);
+	free(json);
+	return EXIT_OK;
 }
 
 int weightctl_unreachable(const struct weightctl *ctl, const struct err *err)
@@ -245,6 +261,9 @@ static int take_option(struct parsed *parsed, const struct choice *choice, const
 		return take_setting(value, &ctl->bench);
 	case OPTION_QUALITY:
 		ctl->bench.quality = value;
+		break;
+	case OPTION_SYSROOT:
+		ctl->sysroot = value;
 		break;
 	case OPTION_TEMPERATURE:
 		ctl->temperature = value;

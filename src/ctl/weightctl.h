@@ -11,7 +11,7 @@
 /* Documented in weightctl(1): scripts rely on them. */
 enum weightctl_exit {
 	EXIT_OK = 0,
-	EXIT_FAILED = 1, /* also: status found something that is not well */
+	EXIT_FAILED = 1, /* also: status or doctor found something that is not well */
 	EXIT_USAGE = 2,
 	EXIT_UNREACHABLE = 3, /* no daemon listens */
 	EXIT_REFUSED = 4,     /* the daemon answered with an error */
@@ -32,6 +32,7 @@ struct weightctl_bench {
 struct weightctl {
 	const char *socket, *control; /* where the daemon listens */
 	const char *model_dir, *catalogue;
+	const char *sysroot; /* a recorded machine's /proc and /sys; NULL: this one's */
 	bool json;
 	const char *model;			     /* NULL: the daemon's choice */
 	const char *system;			     /* run: NULL: none */
@@ -49,6 +50,7 @@ int weightctl_status(struct weightctl *ctl);
 int weightctl_stop(struct weightctl *ctl);
 int weightctl_pull(struct weightctl *ctl);
 int weightctl_adapter(struct weightctl *ctl);
+int weightctl_doctor(struct weightctl *ctl);
 int weightctl_bench(struct weightctl *ctl);
 struct bench_daemon;
 int bench_quality(struct weightctl *ctl, const struct bench_daemon *daemon); /* a part of it */
@@ -56,6 +58,10 @@ int bench_quality(struct weightctl *ctl, const struct bench_daemon *daemon); /* 
 /* The table of the daemon's adapters, as its status lists them. */
 struct yyjson_val;
 void adapters_print(struct yyjson_val *adapters);
+
+/* Prints a document (takes it) as one line of JSON. EXIT_OK, or EXIT_FAILED when there was no memory. */
+struct yyjson_mut_doc;
+int weightctl_print_json(const struct weightctl *ctl, struct yyjson_mut_doc *doc);
 
 /* "weightctl: text" on stderr, and with --json {"error": text} on stdout; returns `code`. */
 __attribute__((format(printf, 3, 4))) int weightctl_fail(const struct weightctl *ctl, enum weightctl_exit code,

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <yyjson.h>
 
-#include "src/ctl/control_client.h"
+#include "src/ctl/control_object.h"
 #include "src/ctl/table.h"
 #include "src/ctl/weightctl.h"
 
@@ -15,30 +15,12 @@
 static yyjson_doc *ask(const struct weightctl *ctl, const char *command, int *rc)
 {
 	struct err err = {""};
-	char *text;
-	size_t n;
-	pid_t pid;
-	int fd = control_connect(ctl->control, &pid, &err);
-	if (fd < 0) {
-		*rc = weightctl_unreachable(ctl, &err);
-		return NULL;
-	}
-	*rc = control_ask(fd, ctl->interrupt_fd, command, CONTROL_PATIENCE_MS, &text, &n, &err);
-	close(fd);
-	if (*rc < 0) {
-		*rc = *rc == -EINTR ? EXIT_INTERRUPTED : weightctl_fail(ctl, EXIT_FAILED, "%s", err.text);
-		return NULL;
-	}
-	yyjson_doc *doc = yyjson_read(text, n, 0);
-	free(text);
-	yyjson_val *root = yyjson_doc_get_root(doc);
-	const char *error = yyjson_get_str(yyjson_obj_get(root, "error"));
-	if (yyjson_is_obj(root) && !error)
-		return doc;
-	*rc = weightctl_fail(ctl, EXIT_REFUSED, "adapter %s: %s", ctl->arguments[0],
-			     error ? error : "the daemon's answer is not a JSON object");
-	yyjson_doc_free(doc);
-	return NULL;
+	yyjson_doc *doc = NULL;
+	char what[64];
+	enum weightctl_exit code = control_object(ctl, command, &doc, &err);
+	snprintf(what, sizeof what, "adapter %s", ctl->arguments[0]);
+	*rc = code == EXIT_OK ? EXIT_OK : control_object_fail(ctl, code, what, &err);
+	return doc;
 }
 
 static int print_text(const struct weightctl *ctl, const char *command)
@@ -49,16 +31,13 @@ static int print_text(const struct weightctl *ctl, const char *command)
 		return rc;
 	yyjson_val *root = yyjson_doc_get_root(doc);
 	if (ctl->json) {
-		char *text = yyjson_val_write(root, YYJSON_WRITE_NOFLAG, NULL);
-		if (text)
-			puts(text);
-		free(text);
+		rc = weightctl_print_json(ctl, yyjson_doc_mut_copy(doc, NULL));
 	} else {
 		const char *text = yyjson_get_str(yyjson_obj_get(root, "text"));
 		puts(text ? text : "done");
 	}
 	yyjson_doc_free(doc);
-	return EXIT_OK;
+	return rc;
 }
 
 static int load(const struct weightctl *ctl)

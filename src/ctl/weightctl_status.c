@@ -1,13 +1,10 @@
 /* weightctl status: the daemon's own JSON, passed on or laid out for people. What it says of placement is what the
  * kernel said of every page; nothing is rounded into "fine" here. */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <yyjson.h>
 
-#include "src/ctl/control_client.h"
+#include "src/ctl/control_object.h"
 #include "src/ctl/table.h"
 #include "src/ctl/weightctl.h"
 
@@ -252,30 +249,18 @@ static bool all_well(yyjson_val *root)
 int weightctl_status(struct weightctl *ctl)
 {
 	struct err err = {""};
-	char *text;
-	size_t n;
-	pid_t pid;
-	int fd = control_connect(ctl->control, &pid, &err);
-	if (fd < 0)
-		return weightctl_unreachable(ctl, &err);
-	int rc = control_ask(fd, ctl->interrupt_fd, "status", CONTROL_PATIENCE_MS, &text, &n, &err);
-	close(fd);
-	if (rc < 0)
-		return rc == -EINTR ? EXIT_INTERRUPTED : weightctl_fail(ctl, EXIT_FAILED, "%s", err.text);
-	yyjson_doc *doc = yyjson_read(text, n, 0);
+	yyjson_doc *doc;
+	enum weightctl_exit code = control_object(ctl, "status", &doc, &err);
+	if (code != EXIT_OK)
+		return control_object_fail(ctl, code, "status", &err);
 	yyjson_val *root = yyjson_doc_get_root(doc);
-	if (!yyjson_is_obj(root)) {
-		rc = weightctl_fail(ctl, EXIT_FAILED, "the daemon's answer is not a JSON object");
-	} else if (yyjson_get_str(yyjson_obj_get(root, "error"))) {
-		rc = weightctl_fail(ctl, EXIT_REFUSED, "status: %s", text_of(root, "error"));
-	} else {
-		if (ctl->json)
-			printf("%s%s", text, n && text[n - 1] == '\n' ? "" : "\n");
-		else
-			print_for_people(root);
-		rc = all_well(root) ? EXIT_OK : EXIT_FAILED;
-	}
+	int rc = EXIT_OK;
+	if (ctl->json)
+		rc = weightctl_print_json(ctl, yyjson_doc_mut_copy(doc, NULL));
+	else
+		print_for_people(root);
+	if (rc == EXIT_OK && !all_well(root))
+		rc = EXIT_FAILED;
 	yyjson_doc_free(doc);
-	free(text);
 	return rc;
 }

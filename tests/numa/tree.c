@@ -57,6 +57,21 @@ char *tree_unfold(const char *name)
 	return root;
 }
 
+void tree_write(const char *root, const char *path, const char *text)
+{
+	char file[PATH_MAX];
+	need(snprintf(file, sizeof file, "%s%s", root, path) < (int)sizeof file, path);
+	if (!text) {
+		need(!unlink(file), file);
+		return;
+	}
+	make_parents(file);
+	FILE *out = fopen(file, "we");
+	need(out != NULL, file);
+	fputs(text, out);
+	need(!fclose(out), file);
+}
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
 	(void)st, (void)type, (void)ftw;
