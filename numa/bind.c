@@ -61,6 +61,16 @@ int bind_process_memory(unsigned node, struct err *err)
 	return 0;
 }
 
+int bind_process_nodes(const struct idset *nodes, struct err *err)
+{
+	struct idset set = *nodes; /* the prototype lacks the const */
+	char text[64];
+	if (set_mempolicy(MPOL_BIND, (unsigned long *)set.word, MASK_BITS))
+		return err_set(err, -errno, "cannot bind memory to nodes %s: %s",
+			       idset_format(nodes, text, sizeof text), strerror(errno));
+	return 0;
+}
+
 /* The policy of one address must be MPOL_BIND to exactly `wanted`. */
 static int check_policy(const void *address, const struct idset *wanted, struct err *err)
 {

@@ -11,6 +11,9 @@ int bind_thread_read(struct idset *out, struct err *err);
 /* New private memory of the calling process comes from `node` first (MPOL_PREFERRED, never OOM). */
 int bind_process_memory(unsigned node, struct err *err);
 
+/* All new memory of the calling process, and of what it starts, comes from `nodes` alone (MPOL_BIND). */
+int bind_process_nodes(const struct idset *nodes, struct err *err);
+
 /* MPOL_BIND for a mapping, before its pages exist; then the policy is read back and compared. -EIO when the kernel
  * accepted it but reports another policy; -EPERM, -ENOSYS, -EINVAL as the kernel says. */
 int bind_mapping(void *base, size_t bytes, unsigned node, struct err *err);

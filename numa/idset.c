@@ -66,6 +66,12 @@ void idset_or(struct idset *set, const struct idset *other)
 		set->word[i] |= other->word[i];
 }
 
+void idset_without(struct idset *set, const struct idset *other)
+{
+	for (unsigned i = 0; i < IDSET_WORDS; i++)
+		set->word[i] &= ~other->word[i];
+}
+
 bool idset_equal(const struct idset *a, const struct idset *b)
 {
 	return !memcmp(a, b, sizeof *a);
@@ -120,6 +126,61 @@ int idset_parse(const char *text, struct idset *out, struct err *err)
 	if (*at == '\n' && at[1])
 		return err_set(err, -EINVAL, "'%.64s': more than one line", text);
 	*out = set;
+	return 0;
+}
+
+/* The n-th members of `allowed`, counted from 0, for each n in `places`. */
+static int nth_members(const char *text, const struct idset *places, const struct idset *allowed, struct idset *out,
+		       struct err *err)
+{
+	int id = -1;
+	idset_clear(out);
+	for (int place = 0, wanted = idset_first(places); wanted >= 0; place++) {
+		id = idset_next(allowed, id);
+		if (id < 0)
+			return err_set(err, -ERANGE, "'%.64s': there are %u to choose from, +0 is the first", text,
+				       idset_count(allowed));
+		if (place != wanted)
+			continue;
+		idset_add(out, (unsigned)id);
+		wanted = idset_next(places, wanted);
+	}
+	return 0;
+}
+
+int idset_resolve(const char *text, const struct idset *allowed, struct idset *out, struct err *err)
+{
+	bool inverse = *text == '!', relative = text[inverse] == '+';
+	const char *list = text + inverse + relative;
+	struct idset named = *allowed, outside;
+	char list_text[128];
+	if (relative || strcmp(list, "all")) {
+		int rc = idset_parse(list, &named, err);
+		if (rc)
+			return rc;
+		if (idset_first(&named) < 0)
+			return err_set(err, -EINVAL, "'%.64s': expected a list such as 0-3,8, +0-1, !2 or all", text);
+	}
+	if (relative) {
+		struct idset places = named;
+		int rc = nth_members(text, &places, allowed, &named, err);
+		if (rc)
+			return rc;
+	}
+	outside = named;
+	idset_without(&outside, allowed);
+	if (idset_first(&outside) >= 0)
+		return err_set(err, -ERANGE, "'%.64s': %d is not there or not allowed; possible: %s", text,
+			       idset_first(&outside), idset_format(allowed, list_text, sizeof list_text));
+	if (inverse) {
+		struct idset rest = *allowed;
+		idset_without(&rest, &named);
+		named = rest;
+	}
+	if (idset_first(&named) < 0)
+		return err_set(err, -ERANGE, "'%.64s': that leaves none of %s", text,
+			       idset_format(allowed, list_text, sizeof list_text));
+	*out = named;
 	return 0;
 }
 

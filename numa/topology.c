@@ -23,6 +23,7 @@ struct topology {
 	unsigned n_nodes;
 	struct topology_node *nodes; /* [n_nodes], by os_index */
 	unsigned *distances;	     /* [n_nodes][n_nodes], 0: unknown */
+	uint16_t core[IDSET_MAX];    /* of each CPU: the lowest CPU of its core; where the machine shows none, itself */
 };
 
 static void from_bitmap(hwloc_const_bitmap_t bitmap, struct idset *out)
@@ -155,22 +156,16 @@ static int node_cpus(hwloc_obj_t obj, const char *root, struct idset *out, struc
 	return 0;
 }
 
-/* The first usable CPU of every core; where the machine shows no cores, every CPU is one. */
-static void node_cores(hwloc_topology_t hw, const struct idset *cpus, struct idset *out)
+static void cores_read(hwloc_topology_t hw, struct topology *t)
 {
-	struct idset left = *cpus;
-	idset_clear(out);
+	for (unsigned cpu = 0; cpu < IDSET_MAX; cpu++)
+		t->core[cpu] = (uint16_t)cpu;
 	for (hwloc_obj_t core = NULL; (core = hwloc_get_next_obj_by_type(hw, HWLOC_OBJ_CORE, core));) {
 		struct idset own;
 		from_bitmap(core->cpuset, &own);
-		idset_and(&own, cpus);
-		int first = idset_first(&own);
-		if (first >= 0)
-			idset_add(out, (unsigned)first);
-		for (int cpu = first; cpu >= 0; cpu = idset_next(&own, cpu))
-			idset_remove(&left, (unsigned)cpu);
+		for (int first = idset_first(&own), cpu = first; cpu >= 0; cpu = idset_next(&own, cpu))
+			t->core[cpu] = (uint16_t)first;
 	}
-	idset_or(out, &left);
 }
 
 static unsigned node_package(hwloc_topology_t hw, hwloc_obj_t node)
@@ -208,7 +203,7 @@ static int nodes_read(hwloc_topology_t hw, const char *root, struct topology *t,
 		if (rc)
 			return rc;
 		idset_and(&node->cpus, &limits.cpus);
-		node_cores(hw, &node->cpus, &node->cores);
+		topology_cores(t, &node->cpus, &node->cores);
 		node->memory_bytes = obj->attr->numanode.local_memory;
 		node->package = node_package(hw, obj);
 		node->may_bind_memory = idset_has(&limits.nodes, node->os_index);
@@ -256,6 +251,7 @@ int topology_load(const char *sysfs_root, struct topology **out, struct err *err
 	int rc = sysfs_root ? hwloc_read_tree(sysfs_root, &hw, err) : hwloc_read(&hw, err);
 	if (rc)
 		goto fail;
+	cores_read(hw, t);
 	rc = nodes_read(hw, sysfs_root, t, err);
 	if (!rc)
 		rc = distances_read(hw, t, err);
@@ -294,6 +290,19 @@ const struct topology_node *topology_find(const struct topology *topology, unsig
 {
 	int i = index_of(topology, os_index);
 	return i < 0 ? NULL : &topology->nodes[i];
+}
+
+void topology_cores(const struct topology *topology, const struct idset *cpus, struct idset *out)
+{
+	struct idset taken;
+	idset_clear(&taken);
+	idset_clear(out);
+	for (int cpu = idset_first(cpus); cpu >= 0; cpu = idset_next(cpus, cpu)) {
+		if (idset_has(&taken, topology->core[cpu]))
+			continue;
+		idset_add(&taken, topology->core[cpu]);
+		idset_add(out, (unsigned)cpu);
+	}
 }
 
 unsigned topology_distance(const struct topology *topology, unsigned from, unsigned to)

@@ -25,6 +25,8 @@ void topology_free(struct topology *topology);
 unsigned topology_n_nodes(const struct topology *topology);
 const struct topology_node *topology_node(const struct topology *topology, unsigned i); /* in os_index order; view */
 const struct topology_node *topology_find(const struct topology *topology, unsigned os_index); /* NULL: no such node */
+/* One of `cpus` for each physical core they are on, its first: where compute threads go. */
+void topology_cores(const struct topology *topology, const struct idset *cpus, struct idset *out);
 /* Relative distance as numactl --hardware prints it (10 = local); 0 when the machine does not say. By os_index. */
 unsigned topology_distance(const struct topology *topology, unsigned from, unsigned to);
 /* The node with memory nearest to `from` among `among` (itself if it is one); ties go to the lower number. -1: none. */

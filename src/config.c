@@ -340,6 +340,34 @@ static int check_accounts(const struct config *config, struct err *err)
 	return 0;
 }
 
+/* numactl's memory policies exclude each other, and those that say where copies are need no other placement. */
+static int check_policy(const struct config *config, struct err *err)
+{
+	const struct {
+		const char *key;
+		bool set;
+		const char *placement; /* the one that it means; NULL: goes with any */
+	} policies[] = {
+		{"membind", strcmp(config->membind, "all") != 0, NULL},
+		{"preferred", config->preferred[0] != '\0', "one"},
+		{"localalloc", config->localalloc, "node"},
+	};
+	const char *first = NULL;
+	for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+		if (!policies[i].set)
+			continue;
+		if (first)
+			return err_set(err, -EINVAL, "%s: not together with %s: memory has one policy", policies[i].key,
+				       first);
+		first = policies[i].key;
+		if (policies[i].placement && strcmp(config->placement, "node") &&
+		    strcmp(config->placement, policies[i].placement))
+			return err_set(err, -EINVAL, "%s: means placement = %s, which is %s", first,
+				       policies[i].placement, config->placement);
+	}
+	return 0;
+}
+
 int config_finish(struct config *config, struct err *err)
 {
 	if (!config->socket[0] || !config->control_socket[0])
@@ -351,7 +379,9 @@ int config_finish(struct config *config, struct err *err)
 		return err_set(err, -ENAMETOOLONG, "model_dir: the state directory's path is too long");
 	if (!strcmp(config->socket, config->control_socket))
 		return err_set(err, -EINVAL, "control_socket: must differ from socket (%s)", config->socket);
-	int rc = check_accounts(config, err);
+	int rc = check_policy(config, err);
+	if (rc == 0)
+		rc = check_accounts(config, err);
 	if (rc == 0)
 		rc = find_models(config, err);
 	return rc < 0 ? rc : find_adapters(config, err);

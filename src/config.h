@@ -14,7 +14,7 @@
 #include "numa/idset.h"
 #include "src/err.h"
 
-enum { CONFIG_MODELS_MAX = 16, CONFIG_ADAPTERS_MAX = 32, CONFIG_PATH = 1024 };
+enum { CONFIG_MODELS_MAX = 16, CONFIG_ADAPTERS_MAX = 32, CONFIG_PATH = 1024, CONFIG_LIST = 256 };
 
 struct config_model {
 	char name[128];
@@ -62,7 +62,14 @@ struct config {
 	char catalogue[CONFIG_PATH];	 /* names that can be pulled: models.ini */
 	char adapter_dir[CONFIG_PATH];	 /* "": nothing is loaded over HTTP; else beneath which adapters may be */
 	uint32_t max_adapters;		 /* 16 adapters at a time */
-	/* placement */
+	/* placement; lists are kept as written, because what they mean depends on the machine (src/parent/plan.h) */
+	char placement[CONFIG_LIST];   /* node | one | a list of nodes */
+	char cpunodebind[CONFIG_LIST]; /* all | a list of nodes */
+	char physcpubind[CONFIG_LIST]; /* all | a list of CPUs */
+	char membind[CONFIG_LIST];     /* all | a list of nodes */
+	char preferred[CONFIG_LIST];   /* "" or one node */
+	bool localalloc;	       /* no: as placement says */
+	bool strict;		       /* no: less than was asked for is served, and said */
 	uint32_t backing;	   /* enum segment_backing: shm | memfd */
 	uint32_t huge_pages;	   /* enum segment_huge: try | off | on */
 	bool lock_memory;	   /* yes */

@@ -135,6 +135,29 @@ static int check_origins(const char *value, struct err *err)
 	return any && n_origins > 1 ? err_set(err, -EINVAL, "'*' allows every origin and stands alone") : 0;
 }
 
+/* Whether a list can be read at all; which of its members there are, the machine will say. */
+static int check_list(const char *value, struct err *err)
+{
+	struct idset any, list;
+	memset(&any, 0xff, sizeof any);
+	return idset_resolve(value, &any, &list, err);
+}
+
+static int check_node(const char *value, struct err *err)
+{
+	return value[0] ? check_list(value, err) : 0;
+}
+
+static int check_placement(const char *value, struct err *err)
+{
+	if (!strcmp(value, "node") || !strcmp(value, "one"))
+		return 0;
+	return isalpha((unsigned char)value[0]) && strcmp(value, "all")
+		       ? err_set(err, -EINVAL, "'%.40s' is not understood; allowed: node, one or a list of nodes",
+				 value)
+		       : check_list(value, err);
+}
+
 #define MEMBER(m) .offset = offsetof(struct config, m), .size = sizeof(((struct config *)0)->m)
 #define KIB UINT64_C(1024)
 #define MIB (1024 * KIB)
@@ -221,7 +244,37 @@ static const struct config_key server_keys[] = {
 	{.name = NULL},
 };
 
+#define NODES "all or a list of nodes such as 0-3,8, +0-1 or !2"
 static const struct config_key placement_keys[] = {
+	{"placement", KEY_TEXT, MEMBER(placement), .check = check_placement, .allowed = "node, one or a list of nodes",
+	 .fallback = "node",
+	 .help = "Which nodes get a copy of the weights. node: every node whose CPUs compute, or where it has no "
+		 "memory "
+		 "the nearest that has. one: a single node, the one that is nearest to all CPUs. A list: these nodes. "
+		 "Workers read the nearest copy. weightd --plan shows what follows on this machine."},
+	{"cpunodebind", KEY_TEXT, MEMBER(cpunodebind), .check = check_list, .allowed = NODES, .fallback = "all",
+	 .help = "Run on the CPUs of these nodes only, as numactl --cpunodebind does. Lists are numactl's: 0-3,8 are "
+		 "numbers, +0-1 are the first two of those that the daemon was given (cpuset, taskset), !2 are all but "
+		 "this one."},
+	{"physcpubind", KEY_TEXT, MEMBER(physcpubind), .check = check_list,
+	 .allowed = "all or a list of CPUs such as 0-3,8, +0-1 or !2", .fallback = "all",
+	 .help = "Run on these CPUs only, as numactl --physcpubind does. Of the CPUs of a core one computes; which, "
+		 "this "
+		 "decides, too."},
+	{"membind", KEY_TEXT, MEMBER(membind), .check = check_list, .allowed = NODES, .fallback = "all",
+	 .help = "Memory of these nodes only, as numactl --membind: for copies, for calls, and for every process of "
+		 "the "
+		 "daemon."},
+	{"preferred", KEY_TEXT, MEMBER(preferred), .check = check_node, .allowed = "a node or empty", .fallback = "",
+	 .help = "One copy, on this node, as numactl --preferred: where all models together do not fit into its free "
+		 "memory, on the nearest node where they do (with strict = yes: nowhere). Not with membind, localalloc "
+		 "or another placement than one."},
+	{"localalloc", KEY_BOOL, MEMBER(localalloc), .fallback = "no",
+	 .help = "Memory of the node that computes, as numactl --localalloc: what placement = node means, for those "
+		 "who "
+		 "look for the word. Not with membind, preferred or another placement."},
+	{"strict", KEY_BOOL, MEMBER(strict), .fallback = "no",
+	 .help = "Whether to refuse to serve rather than to serve with less than was asked for of memory's place."},
 	{"backing", KEY_WORD, MEMBER(backing), .words = backing_words, .fallback = "shm",
 	 .help = "What holds the weights: shm is a named POSIX shared memory object in /dev/shm, memfd a sealed "
 		 "anonymous one, "

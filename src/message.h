@@ -158,8 +158,9 @@ struct message_refused {
 
 struct message_work {
 	uint32_t worker; /* index, unique among live workers */
-	uint32_t node;
+	uint32_t node;		 /* of its private memory */
 	struct idset cpus;	 /* one compute thread on each */
+	uint32_t memory_is_bound; /* 1: the memory policy it was started with stays: nearest first, of few nodes */
 	uint32_t spin;		 /* 0: oversubscribed, threads wait in the kernel at once */
 	uint32_t cpu_level;	 /* enum cpu_level */
 	uint32_t numerics;	 /* enum numerics */

@@ -17,6 +17,17 @@ static const char usage[] =
 	"\n"
 	"  -c, --config FILE      settings (default: " SYSCONFDIR "/weightd/weightd.conf if it exists)\n"
 	"  -s, --set KEY=VALUE    a setting, over those of the file\n"
+	"\n"
+	"Placement as numactl has it; LIST is 0-3,8, +0-1 (of those allowed), !2 (all others) or all:\n"
+	"  -N, --cpunodebind=LIST run on the CPUs of these nodes\n"
+	"  -C, --physcpubind=LIST run on these CPUs\n"
+	"  -m, --membind=LIST     memory of these nodes alone\n"
+	"  -p, --preferred=NODE   one copy of the weights, there if it fits\n"
+	"  -l, --localalloc       a copy on each node that computes\n"
+	"      --placement=WHERE  copies: node, one or a LIST\n"
+	"      --strict           nothing less than was asked for\n"
+	"\n"
+	"      --plan             print which copies and workers this machine gets, exit\n"
 	"      --check-config     read the settings, say what is wrong, exit\n"
 	"      --print-config     print the effective settings, exit\n"
 	"      --help-config      print every key with type, bounds, default and meaning, exit\n"
@@ -25,11 +36,29 @@ static const char usage[] =
 	"\n"
 	"Exit status: 0 stopped as asked, 1 failed, 2 wrong usage or settings. See weightd(8) and weightd.conf(5).\n";
 
-enum option_code { OPTION_CHECK = 256, OPTION_PRINT, OPTION_HELP_CONFIG, OPTION_ROLE, OPTION_NAME, OPTION_LOG_LEVEL };
+enum option_code {
+	OPTION_CHECK = 256,
+	OPTION_PRINT,
+	OPTION_HELP_CONFIG,
+	OPTION_ROLE,
+	OPTION_NAME,
+	OPTION_LOG_LEVEL,
+	OPTION_PLAN,
+	OPTION_PLACEMENT,
+	OPTION_STRICT
+};
 
 static const struct option options[] = {
 	{"config", required_argument, NULL, 'c'},
 	{"set", required_argument, NULL, 's'},
+	{"cpunodebind", required_argument, NULL, 'N'},
+	{"physcpubind", required_argument, NULL, 'C'},
+	{"membind", required_argument, NULL, 'm'},
+	{"preferred", required_argument, NULL, 'p'},
+	{"localalloc", no_argument, NULL, 'l'},
+	{"placement", required_argument, NULL, OPTION_PLACEMENT},
+	{"strict", no_argument, NULL, OPTION_STRICT},
+	{"plan", no_argument, NULL, OPTION_PLAN},
 	{"check-config", no_argument, NULL, OPTION_CHECK},
 	{"print-config", no_argument, NULL, OPTION_PRINT},
 	{"help-config", no_argument, NULL, OPTION_HELP_CONFIG},
@@ -41,31 +70,61 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-enum action { RUN, CHECK, PRINT };
+enum action { RUN, CHECK, PRINT, PLAN };
 
 struct arguments {
 	const char *config, *role, *name;
-	const char *set[64];
+	struct setting {
+		const char *key; /* NULL: the value is KEY=VALUE */
+		const char *value;
+	} set[64];
 	unsigned n_set;
 	int log_level;
 	enum action action;
 };
 
+/* The key that an option is another way to write; NULL: it is none. */
+static const char *key_of(int code)
+{
+	static const struct {
+		int code;
+		const char *key;
+	} keys[] = {{'N', "cpunodebind"},     {'C', "physcpubind"}, {'m', "membind"},
+		    {'p', "preferred"},	      {'l', "localalloc"},  {OPTION_PLACEMENT, "placement"},
+		    {OPTION_STRICT, "strict"}};
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (keys[i].code == code)
+			return keys[i].key;
+	return NULL;
+}
+
+/* 0, or the exit status. `value` NULL: the option has none and means yes. */
+static int add_setting(struct arguments *a, const char *key, const char *value)
+{
+	if (a->n_set == sizeof a->set / sizeof *a->set) {
+		fprintf(stderr, "weightd: more than %u settings\n", a->n_set);
+		return 2;
+	}
+	a->set[a->n_set++] = (struct setting){key, value ? value : "yes"};
+	return 0;
+}
+
 /* -1: go on; else the exit status. */
 static int parse(int argc, char **argv, struct arguments *a)
 {
 	int code;
-	while ((code = getopt_long(argc, argv, "c:s:Vh", options, NULL)) >= 0) {
+	while ((code = getopt_long(argc, argv, "c:s:N:C:m:p:lVh", options, NULL)) >= 0) {
+		if (code == 's' || key_of(code)) {
+			if (add_setting(a, key_of(code), optarg))
+				return 2;
+			continue;
+		}
 		switch (code) {
 		case 'c':
 			a->config = optarg;
 			break;
-		case 's':
-			if (a->n_set == sizeof a->set / sizeof *a->set) {
-				fprintf(stderr, "weightd: more than %u --set\n", a->n_set);
-				return 2;
-			}
-			a->set[a->n_set++] = optarg;
+		case OPTION_PLAN:
+			a->action = PLAN;
 			break;
 		case OPTION_CHECK:
 			a->action = CHECK;
@@ -118,6 +177,16 @@ static int run_role(const struct arguments *a)
 	return 2;
 }
 
+static int set(struct config *config, const struct setting *setting, struct err *err)
+{
+	char assignment[CONFIG_PATH];
+	if (!setting->key)
+		return config_set(config, setting->value, err);
+	if (snprintf(assignment, sizeof assignment, "%s=%s", setting->key, setting->value) >= (int)sizeof assignment)
+		return err_set(err, -E2BIG, "--%s: too long", setting->key);
+	return config_set(config, assignment, err);
+}
+
 /* Settings from the file, then the command line, then the checks that need all of them. */
 static int load_config(const struct arguments *a, struct config *config, struct err *err)
 {
@@ -131,7 +200,7 @@ static int load_config(const struct arguments *a, struct config *config, struct 
 	config_defaults(config);
 	int rc = path ? config_load(path, config, err) : 0;
 	for (unsigned i = 0; i < a->n_set && !rc; i++)
-		rc = config_set(config, a->set[i], err);
+		rc = set(config, &a->set[i], err);
 	return rc ? rc : config_finish(config, err);
 }
 
@@ -162,6 +231,10 @@ int main(int argc, char **argv)
 		config_print(&config, stdout);
 	if (arguments.action == CHECK)
 		puts("the settings are good");
+	if (arguments.action == PLAN && parent_plan(&config, stdout, &err)) {
+		fprintf(stderr, "weightd: %s\n", err.text);
+		return 1;
+	}
 	if (arguments.action != RUN)
 		return printed(0);
 	log_init("parent", (enum log_level)config.log_level);

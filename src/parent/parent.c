@@ -427,9 +427,7 @@ static int start(struct parent *parent, struct err *err)
 	setenv("OMP_NUM_THREADS", "1", 1); /* oneDNN's OpenMP must add no threads to ours; read when a worker starts */
 	int rc = choose_level(parent, err);
 	if (!rc)
-		rc = topology_load(NULL, &parent->topology, err);
-	if (!rc)
-		rc = plan_make(parent->topology, c, &parent->plan, err);
+		rc = parent_make_plan(parent, err);
 	if (!rc)
 		rc = segment_lock_instance(c->instance, &parent->lock_fd, err);
 	if (rc)

@@ -165,6 +165,9 @@ struct parent {
 /* Runs the daemon until it is told to stop. Returns the exit status. */
 int parent_run(const struct config *config);
 
+/* Prints what runs where on this machine with these settings (plan_print). 0 or -errno. */
+int parent_plan(const struct config *config, FILE *out, struct err *err);
+
 /* "ready", "loading", "failing", "failed" or "stopping", for status and systemd. */
 const char *parent_state(const struct parent *parent);
 

@@ -1,12 +1,15 @@
 /* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_adopt.c (leftovers),
  * parent_adapters.c and parent_adapters_load.c (adapters), parent_workers.c and parent_front.c (starting and
  * replacing), parent_watch.c (hangs), parent_notify.c (systemd), parent_verify.c (placement checks), parent_bench.c
- * (measuring), parent_figures.c (for /metrics). */
+ * (measuring), parent_figures.c (for /metrics), parent_plan.c (the plan, and being held to it). */
 #ifndef WEIGHTD_PARENT_INTERNAL_H
 #define WEIGHTD_PARENT_INTERNAL_H
 
 #include "src/parent/model_files.h"
 #include "src/parent/parent.h"
+
+/* parent_plan.c: once, before anything is started. */
+int parent_make_plan(struct parent *parent, struct err *err);
 
 /* parent_models.c */
 void models_load_next(struct parent *parent); /* starts the loader for the next waiting model, if none runs */

@@ -39,13 +39,13 @@ enum model_standing model_standing(const struct parent *parent, uint32_t index, 
 
 /* --- workers ---------------------------------------------------------------------------------- */
 
-/* What KV pages may take: a quarter of the copy's node, divided among the workers that share it. */
+/* What KV pages may take: a quarter of the node they are on, divided among the workers that share it. */
 static uint64_t auto_kv_bytes(const struct parent *parent, const struct parent_worker *worker)
 {
-	const struct topology_node *node = topology_find(parent->topology, worker->plan.copy_node);
+	const struct topology_node *node = topology_find(parent->topology, worker->plan.memory_node);
 	uint32_t sharers = 0;
 	for (uint32_t i = 0; i < parent->n_workers; i++)
-		sharers += parent->workers[i].plan.copy_node == worker->plan.copy_node;
+		sharers += parent->workers[i].plan.memory_node == worker->plan.memory_node;
 	return node->memory_bytes / 4 / (sharers ? sharers : 1);
 }
 
@@ -56,7 +56,8 @@ static int order_work(struct parent *parent, const struct parent_worker *worker)
 	struct message_work order;
 	memset(&order, 0, sizeof order);
 	order.worker = (uint32_t)(worker - parent->workers);
-	order.node = worker->plan.copy_node;
+	order.node = worker->plan.memory_node;
+	order.memory_is_bound = parent->plan.memory_is_bound;
 	order.cpus = worker->plan.cpus;
 	order.spin = !parent->plan.oversubscribed && parent->config.n_models == 1; /* else CPUs are shared */
 	order.cpu_level = parent->cpu_level;

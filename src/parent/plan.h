@@ -9,22 +9,33 @@
 enum { PLAN_WORKERS_MAX = 256, PLAN_COPIES_MAX = 64 };
 
 struct plan_worker {
-	unsigned node;	    /* its CPUs' node */
-	unsigned copy_node; /* the node whose copy it reads: its own, or the nearest with memory */
-	struct idset cpus;  /* one compute thread on each */
+	unsigned node;	      /* its CPUs' node */
+	unsigned copy_node;   /* the node whose copy it reads: its own, or the nearest with one */
+	unsigned memory_node; /* where its calls' memory comes from: its own, or the nearest that may be used */
+	struct idset cpus;    /* one compute thread on each */
 };
 
 struct plan {
 	struct idset copy_nodes;
 	struct plan_worker workers[PLAN_WORKERS_MAX]; /* of one model */
 	unsigned n_workers;
+	struct idset cpus;    /* all that any process of the daemon may run on */
+	struct idset memory;  /* nodes that memory may come from */
+	bool memory_is_bound; /* by membind: every process is to be held to these nodes */
+	bool fell_back;	      /* the copy is not on the preferred node */
 	struct idset io_cpus;
 	bool oversubscribed; /* more compute threads than cores: one thread per worker, no spinning */
 };
 
 /* One worker process per node and `workers_per_node`, with disjoint CPUs while workers x threads fit into the node's
  * cores. The front's CPUs: `io_cpus` if set; else a hyperthread that no compute thread uses; else, with more than two
- * CPUs, the last core is kept for it; else it shares the last CPU. -EINVAL when nothing can run. */
-int plan_make(const struct topology *topology, const struct config *config, struct plan *out, struct err *err);
+ * CPUs, the last core is kept for it; else it shares the last CPU. `roomy`: the nodes that copies of all models fit
+ * onto right now, which only decides where a preferred node is given up for another; NULL: all. -EINVAL when nothing
+ * can run, or a list names what is not there; -E2BIG. The text begins with the key. */
+int plan_make(const struct topology *topology, const struct config *config, const struct idset *roomy, struct plan *out,
+	      struct err *err);
+
+/* As text, a line for each copy and worker: what weightd --plan prints. */
+void plan_print(const struct plan *plan, const struct topology *topology, FILE *out);
 
 #endif

@@ -172,6 +172,7 @@ static void add_worker(doc d, val workers, struct parent *parent, struct parent_
 	add_uint(d, w, "pid", (uint64_t)worker->child.pid);
 	add_uint(d, w, "node", worker->plan.node);
 	add_uint(d, w, "copy_node", worker->plan.copy_node);
+	add_uint(d, w, "memory_node", worker->plan.memory_node);
 	add_cpus(d, w, "cpus", &worker->plan.cpus);
 	add_str(d, w, "model", parent->models[worker->model].config->name);
 	add_str(d, w, "state", child_word(&worker->child, worker->ready));

@@ -235,7 +235,7 @@ static int start(struct worker *w, struct err *err)
 		rc = privilege_drop(w->order.uid, w->order.gid, err);
 	if (!rc)
 		rc = start_team(w, err); /* binds this thread, too, so all memory below is touched from its node */
-	if (!rc && bind_process_memory(w->order.node, err))
+	if (!rc && !w->order.memory_is_bound && bind_process_memory(w->order.node, err))
 		log_warning("private memory is not bound to node %u: %s", w->order.node, err->text);
 	if (!rc)
 		rc = channel_attach(&w->channel_fds, CHANNEL_WORKER, &w->channel, err);

@@ -73,6 +73,25 @@ START_TEST(process_memory_prefers_a_node)
 }
 END_TEST
 
+START_TEST(a_processs_memory_is_held_to_nodes)
+{
+	struct idset nodes, now;
+	struct err err = {""};
+	int mode = -1;
+	idset_clear(&nodes);
+	idset_add(&nodes, a_node_with_memory());
+	ck_assert_msg(!bind_process_nodes(&nodes, &err), "%s", err.text);
+	idset_clear(&now);
+	ck_assert_int_eq(get_mempolicy(&mode, (unsigned long *)now.word, IDSET_MAX + 1, NULL, 0), 0);
+	ck_assert_int_eq(mode, MPOL_BIND);
+	ck_assert(idset_equal(&now, &nodes));
+	idset_clear(&nodes);
+	idset_add(&nodes, 1023);
+	ck_assert_int_eq(bind_process_nodes(&nodes, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "1023"));
+}
+END_TEST
+
 START_TEST(a_mapping_is_bound_and_the_policy_read_back)
 {
 	enum { BYTES = 1 << 20 };
@@ -133,6 +152,7 @@ int main(void)
 	tcase_add_test(tests, a_thread_runs_where_it_was_bound);
 	tcase_add_test(tests, cpus_outside_the_inherited_set_are_refused);
 	tcase_add_test(tests, process_memory_prefers_a_node);
+	tcase_add_test(tests, a_processs_memory_is_held_to_nodes);
 	tcase_add_test(tests, a_mapping_is_bound_and_the_policy_read_back);
 	tcase_add_test(tests, an_mbind_that_did_nothing_is_noticed);
 	tcase_add_loop_test(tests, a_refused_mbind_is_passed_on, 0, 2);

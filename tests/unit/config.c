@@ -201,6 +201,36 @@ START_TEST(only_loopback_is_listened_on)
 }
 END_TEST
 
+START_TEST(memory_has_one_policy)
+{
+	static const struct {
+		const char *lines, *words; /* NULL: it is good */
+	} cases[] = {
+		{"membind = 0", NULL},
+		{"membind = 0\nplacement = one", NULL},
+		{"preferred = 1\nplacement = one", NULL},
+		{"localalloc = yes\nplacement = node", NULL},
+		{"preferred = 1\nmembind = 0", "preferred: not together with membind"},
+		{"localalloc = yes\npreferred = 0", "localalloc: not together with preferred"},
+		{"preferred = 1\nplacement = 0,1", "preferred: means placement = one, which is 0,1"},
+		{"localalloc = yes\nplacement = one", "localalloc: means placement = node, which is one"},
+		{"placement = nodes", "placement: 'nodes' is not understood"},
+		{"placement = 3-1", "runs backwards"},
+		{"cpunodebind = ", "cpunodebind: '': expected a list"},
+		{"physcpubind = +", "physcpubind: '+': expected a list"},
+	};
+	static struct config config;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char text[256];
+		struct err err = {""};
+		snprintf(text, sizeof text, "[weightd]\n%s\n", cases[i].lines);
+		write_bytes(file, text, strlen(text));
+		ck_assert_int_eq(config_load(file, &config, &err), cases[i].words ? -EINVAL : 0);
+		ck_assert_msg(!cases[i].words || strstr(err.text, cases[i].words), "%s: %s", cases[i].lines, err.text);
+	}
+}
+END_TEST
+
 START_TEST(unknown_names_suggest_the_nearest)
 {
 	refused("[weightd]\nmax_quue = 3\n", "unknown key 'max_quue'; did you mean 'max_queue'?");
@@ -487,6 +517,7 @@ int main(void)
 	tcase_add_test(tests, wrong_values_are_refused_with_line_key_and_what_is_allowed);
 	tcase_add_test(tests, sockets_must_fit_the_kernels_address);
 	tcase_add_test(tests, only_loopback_is_listened_on);
+	tcase_add_test(tests, memory_has_one_policy);
 	tcase_add_test(tests, unknown_names_suggest_the_nearest);
 	tcase_add_test(tests, models_are_checked);
 	tcase_add_test(tests, adapters_are_checked);

@@ -47,6 +47,9 @@ START_TEST(and_or_equal)
 	idset_and(&c, &b);
 	char text[IDSET_TEXT];
 	ck_assert_str_eq(idset_format(&c, text, sizeof text), "2-3,100");
+	c = a;
+	idset_without(&c, &b);
+	ck_assert_str_eq(idset_format(&c, text, sizeof text), "0-1");
 	idset_or(&a, &b);
 	ck_assert_str_eq(idset_format(&a, text, sizeof text), "0-5,100");
 }
@@ -143,6 +146,60 @@ START_TEST(round_trip_of_random_sets)
 }
 END_TEST
 
+/* Of CPUs or nodes 2, 3, 8 and 9. */
+START_TEST(numactls_lists_are_resolved_against_what_is_allowed)
+{
+	static const char *const cases[][2] = {
+		{"2-3,9", "2-3,9"}, {"all", "2-3,8-9"}, {"+0", "2"},	  {"+1-2", "3,8"},
+		{"+0,3", "2,9"},    {"!3", "2,8-9"},	{"!+0", "3,8-9"}, {"!2-3", "8-9"},
+	};
+	struct idset allowed, set;
+	idset_parse("2-3,8-9", &allowed, NULL);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char text[IDSET_TEXT];
+		struct err err = {""};
+		ck_assert_msg(!idset_resolve(cases[i][0], &allowed, &set, &err), "%s", err.text);
+		ck_assert_str_eq(idset_format(&set, text, sizeof text), cases[i][1]);
+	}
+	set = allowed; /* the result may be what is chosen from */
+	ck_assert_int_eq(idset_resolve("!+1", &set, &set, NULL), 0);
+	ck_assert_uint_eq(idset_count(&set), 3);
+}
+END_TEST
+
+START_TEST(a_list_of_what_is_not_allowed_is_refused)
+{
+	static const struct {
+		const char *text;
+		int rc;
+		const char *words;
+	} cases[] = {
+		{"4", -ERANGE, "4 is not there or not allowed; possible: 2-3,8-9"},
+		{"2-4", -ERANGE, "4 is not"},
+		{"!4", -ERANGE, "4 is not"},
+		{"+4", -ERANGE, "there are 4 to choose from"},
+		{"!all", -ERANGE, "leaves none of 2-3,8-9"},
+		{"!2-3,8-9", -ERANGE, "leaves none"},
+		{"", -EINVAL, "expected a list"},
+		{"+", -EINVAL, "expected a list"},
+		{"!", -EINVAL, "expected a list"},
+		{"+!0", -EINVAL, "column 1"},
+		{"+all", -EINVAL, "column 1"},
+		{"a", -EINVAL, "column 1"},
+	};
+	struct idset allowed;
+	idset_parse("2-3,8-9", &allowed, NULL);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct idset set = allowed;
+		struct err err = {""};
+		ck_assert_msg(idset_resolve(cases[i].text, &allowed, &set, &err) == cases[i].rc, "'%s': %s",
+			      cases[i].text, err.text);
+		ck_assert_msg(strstr(err.text, cases[i].words) != NULL, "'%s': %s", cases[i].text, err.text);
+		ck_assert_msg(idset_equal(&set, &allowed), "'%s': result touched", cases[i].text);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("idset");
@@ -152,6 +209,8 @@ int main(void)
 	tcase_add_test(tests, nonsense_is_refused_with_its_column);
 	tcase_add_test(tests, a_list_that_does_not_fit_is_cut_with_dots);
 	tcase_add_test(tests, round_trip_of_random_sets);
+	tcase_add_test(tests, numactls_lists_are_resolved_against_what_is_allowed);
+	tcase_add_test(tests, a_list_of_what_is_not_allowed_is_refused);
 	Suite *suite = suite_create("numa/idset");
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);

@@ -1,4 +1,5 @@
-/* Plans over recorded and hand-made machines: who runs where must follow from the topology alone. */
+/* Plans over recorded and hand-made machines: who runs where must follow from the topology and the settings alone. What
+ * is expected stands in tests/numa/<machine>.plan: a line "[key=value key=value ...]" and the plan's text below it. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -8,124 +9,223 @@
 #include "tests/numa/tree.h"
 #include "tests/unit/suite.h"
 
-/* "0<0:0-1" is a worker on node 0 that reads node 0's copy with CPUs 0-1; then "io" and the front's CPUs. */
-static char *describe(const struct plan *plan)
-{
-	char *text = NULL, list[IDSET_TEXT];
-	size_t n;
-	FILE *out = open_memstream(&text, &n);
-	for (unsigned i = 0; i < plan->n_workers; i++)
-		fprintf(out, "%u<%u:%s ", plan->workers[i].node, plan->workers[i].copy_node,
-			idset_format(&plan->workers[i].cpus, list, sizeof list));
-	fprintf(out, "copies %s ", idset_format(&plan->copy_nodes, list, sizeof list));
-	fprintf(out, "io %s%s", idset_format(&plan->io_cpus, list, sizeof list), plan->oversubscribed ? " over" : "");
-	fclose(out);
-	return text;
-}
+static const char *const machines[] = {"1n-plain", "2n8c-ht", "4n-memless", "cpuset-restricted", "epyc-like"};
+enum { N_MACHINES = sizeof machines / sizeof *machines };
 
-static const struct {
-	const char *machine;
-	uint32_t workers, threads;
-	const char *io, *expected;
-} cases[] = {
-	/* The front takes a hyperthread that no compute thread uses. */
-	{"epyc-like", 1, 0, "", "0<0:0-1 1<1:2-3 4<4:4-5 5<5:6-7 copies 0-1,4-5 io 15"},
-	{"epyc-like", 2, 0, "", "0<0:0 0<0:1 1<1:2 1<1:3 4<4:4 4<4:5 5<5:6 5<5:7 copies 0-1,4-5 io 15"},
-	{"epyc-like", 3, 0, "",
-	 "0<0:0 0<0:1 0<0:0 1<1:2 1<1:3 1<1:2 4<4:4 4<4:5 4<4:4 5<5:6 5<5:7 5<5:6 copies 0-1,4-5 io 15 over"},
-	{"epyc-like", 1, 1, "0", "0<0:1 1<1:2 4<4:4 5<5:6 copies 0-1,4-5 io 0"},
-	/* Asking for more threads than cores gives one thread each, said to be too many. */
-	{"epyc-like", 1, 5, "", "0<0:0 1<1:2 4<4:4 5<5:6 copies 0-1,4-5 io 15 over"},
-	{"2n8c-ht", 1, 0, "", NULL},
-	{"4n-memless", 1, 0, "", NULL},
-	{"cpuset-restricted", 1, 0, "", NULL},
-	{"1n-plain", 1, 0, "", NULL},
-};
+static struct config config; /* large */
+static struct plan plan;
+
+/* Also called outside of a running test, so not through Check's own asserts. */
+static void need(int rc, const char *what, const struct err *err)
+{
+	if (!rc)
+		return;
+	fprintf(stderr, "%s: %s\n", what, err->text);
+	abort();
+}
 
 static void load(const char *machine, struct topology **topology)
 {
 	char *root = tree_unfold(machine);
 	struct err err = {""};
-	ck_assert_msg(!topology_load(root, topology, &err), "%s: %s", machine, err.text);
+	need(topology_load(root, topology, &err), machine, &err);
 	tree_remove(root);
 }
 
-static struct config settings(uint32_t workers, uint32_t threads, const char *io)
+/* "key=value key=value" over the defaults. */
+static void set_all(const char *settings)
 {
-	static struct config config;
-	memset(&config, 0, sizeof config);
-	config.workers_per_node = workers;
-	config.threads = threads;
-	ck_assert_int_eq(idset_parse(io, &config.io_cpus, NULL), 0);
-	return config;
+	char text[512], *save = NULL;
+	struct err err = {""};
+	snprintf(text, sizeof text, "%s", settings);
+	config_defaults(&config);
+	for (char *at = strtok_r(text, " ", &save); at; at = strtok_r(NULL, " ", &save))
+		need(config_set(&config, at, &err), at, &err);
+}
+
+static char *describe(const struct topology *topology)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *out = open_memstream(&text, &n);
+	plan_print(&plan, topology, out);
+	fclose(out);
+	return text;
+}
+
+static char *read_expected(const char *machine)
+{
+	enum { MAX_BYTES = 1 << 16 };
+	char path[256], *text = calloc(1, MAX_BYTES);
+	snprintf(path, sizeof path, "%s/tests/numa/%s.plan", getenv("srcdir") ? getenv("srcdir") : ".", machine);
+	FILE *in = fopen(path, "re");
+	ck_assert_msg(in != NULL, "%s: %s", path, strerror(errno));
+	ck_assert_uint_gt(fread(text, 1, MAX_BYTES - 1, in), 0);
+	fclose(in);
+	return text;
 }
 
 START_TEST(a_plan_is_as_written)
 {
 	struct topology *topology;
 	struct err err = {""};
-	static struct plan plan;
-	load(cases[_i].machine, &topology);
-	struct config config = settings(cases[_i].workers, cases[_i].threads, cases[_i].io);
-	ck_assert_msg(!plan_make(topology, &config, &plan, &err), "%s", err.text);
-	char *text = describe(&plan);
-	if (cases[_i].expected)
-		ck_assert_str_eq(text, cases[_i].expected);
-	free(text);
+	char *expected = read_expected(machines[_i]);
+	unsigned n_plans = 0;
+	load(machines[_i], &topology);
+	for (char *at = strchr(expected, '['), *next; at; at = next, n_plans++) {
+		char *settings = at + 1, *end = strchr(settings, ']');
+		ck_assert_ptr_nonnull(end);
+		*end = '\0';
+		char *wanted = end + 2; /* behind "]\n" */
+		next = strstr(wanted, "\n[");
+		if (next)
+			*next++ = '\0'; /* the empty line's end: the text keeps its own */
+		set_all(settings);
+		ck_assert_msg(!plan_make(topology, &config, NULL, &plan, &err), "[%s]: %s", settings, err.text);
+		char *text = describe(topology);
+		ck_assert_msg(!strcmp(text, wanted), "%s [%s]:\n%s\nexpected:\n%s", machines[_i], settings, text,
+			      wanted);
+		free(text);
+	}
+	ck_assert_uint_gt(n_plans, 0);
+	free(expected);
 	topology_free(topology);
 }
 END_TEST
+
+/* Whatever the machine and the settings are. */
+static void check_rules(const struct topology *topology)
+{
+	struct idset taken, read;
+	idset_clear(&taken);
+	idset_clear(&read);
+	for (unsigned i = 0; i < plan.n_workers; i++) {
+		const struct plan_worker *w = &plan.workers[i];
+		const struct topology_node *node = topology_find(topology, w->node);
+		ck_assert_int_ge(idset_first(&w->cpus), 0);
+		ck_assert(idset_has(&plan.copy_nodes, w->copy_node));
+		ck_assert_uint_gt(topology_find(topology, w->copy_node)->memory_bytes, 0);
+		ck_assert(idset_has(&plan.memory, w->memory_node));
+		idset_add(&read, w->copy_node);
+		for (int cpu = idset_first(&w->cpus); cpu >= 0; cpu = idset_next(&w->cpus, cpu)) {
+			ck_assert(idset_has(&node->cpus, (unsigned)cpu));
+			ck_assert(idset_has(&plan.cpus, (unsigned)cpu));
+			ck_assert(plan.oversubscribed || !idset_has(&taken, (unsigned)cpu));
+			idset_add(&taken, (unsigned)cpu);
+		}
+	}
+	ck_assert(idset_equal(&read, &plan.copy_nodes)); /* no copy that nobody reads */
+	ck_assert_uint_eq(idset_count(&plan.io_cpus), 1);
+	struct idset outside = plan.copy_nodes;
+	idset_without(&outside, &plan.memory);
+	ck_assert_int_lt(idset_first(&outside), 0);
+}
 
 START_TEST(any_plan_keeps_the_rules)
 {
-	static const char *const machines[] = {"2n8c-ht", "4n-memless", "epyc-like", "cpuset-restricted", "1n-plain"};
-	static struct plan plan;
+	static const char *const policies[] = {
+		"", " placement=one", " cpunodebind=+0", " membind=+0", " physcpubind=!+0", " preferred=+0"};
 	struct topology *topology;
+	char settings[128];
 	load(machines[_i], &topology);
-	for (uint32_t workers = 1; workers <= 5; workers++)
-		for (uint32_t threads = 0; threads <= 4; threads++) {
-			struct config config = settings(workers, threads, "");
-			ck_assert_int_eq(plan_make(topology, &config, &plan, NULL), 0);
-			struct idset taken;
-			idset_clear(&taken);
-			for (unsigned i = 0; i < plan.n_workers; i++) {
-				const struct plan_worker *w = &plan.workers[i];
-				const struct topology_node *node = topology_find(topology, w->node);
-				ck_assert_int_ge(idset_first(&w->cpus), 0);
-				ck_assert(idset_has(&plan.copy_nodes, w->copy_node));
-				ck_assert_uint_gt(topology_find(topology, w->copy_node)->memory_bytes, 0);
-				for (int cpu = idset_first(&w->cpus); cpu >= 0; cpu = idset_next(&w->cpus, cpu)) {
-					ck_assert(idset_has(&node->cpus, (unsigned)cpu));
-					ck_assert(plan.oversubscribed || !idset_has(&taken, (unsigned)cpu));
-					idset_add(&taken, (unsigned)cpu);
-				}
+	for (size_t p = 0; p < sizeof policies / sizeof *policies; p++)
+		for (uint32_t workers = 1; workers <= 5; workers++)
+			for (uint32_t threads = 0; threads <= 4; threads++) {
+				snprintf(settings, sizeof settings, "workers_per_node=%u threads=%u%s", workers,
+					 threads, policies[p]);
+				set_all(settings);
+				ck_assert_int_eq(plan_make(topology, &config, NULL, &plan, NULL), 0);
+				check_rules(topology);
 			}
-			ck_assert_uint_eq(idset_count(&plan.io_cpus), 1);
-		}
 	topology_free(topology);
 }
 END_TEST
 
-START_TEST(io_cpus_outside_the_inherited_set_are_refused)
+static const struct {
+	const char *machine, *settings, *words;
+} refusals[] = {
+	{"cpuset-restricted", "io_cpus=4000", "io_cpus: this process may only use CPUs 1-2,5"},
+	{"cpuset-restricted", "membind=0", "membind: '0': 0 is not there or not allowed; possible: 1"},
+	{"cpuset-restricted", "physcpubind=0-2", "physcpubind: '0-2': 0 is not there or not allowed; possible: 1-2,5"},
+	{"epyc-like", "cpunodebind=2", "cpunodebind: '2': 2 is not there or not allowed; possible: 0-1,4-5"},
+	{"epyc-like", "cpunodebind=!0-1,4-5", "cpunodebind: '!0-1,4-5': that leaves none of 0-1,4-5"},
+	{"epyc-like", "membind=+4", "membind: '+4': there are 4 to choose from, +0 is the first"},
+	{"epyc-like", "cpunodebind=0 physcpubind=6",
+	 "physcpubind: none of 6 is on the nodes that cpunodebind = 0 leaves"},
+	{"epyc-like", "preferred=0-1", "preferred: 0-1 are 2 nodes; it takes one"},
+	{"epyc-like", "placement=0,4 cpunodebind=0-1", "placement: no worker would read a copy on node 4"},
+	{"4n-memless", "placement=1", "placement: '1': 1 is not there or not allowed; possible: 0,2-3"},
+	{"4n-memless", "cpunodebind=3", "cpunodebind: '3': 3 is not there or not allowed; possible: 0-2"},
+};
+
+START_TEST(what_cannot_be_had_is_refused_by_its_key)
 {
 	struct topology *topology;
-	static struct plan plan;
 	struct err err = {""};
-	load("cpuset-restricted", &topology);
-	struct config config = settings(1, 0, "4000");
-	ck_assert_int_eq(plan_make(topology, &config, &plan, &err), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(err.text, "io_cpus"));
+	load(refusals[_i].machine, &topology);
+	set_all(refusals[_i].settings);
+	ck_assert_int_eq(plan_make(topology, &config, NULL, &plan, &err), -EINVAL);
+	ck_assert_msg(!strncmp(err.text, refusals[_i].words, strlen(refusals[_i].words)), "%s", err.text);
 	topology_free(topology);
 }
 END_TEST
 
-int main(void)
+/* Nodes with room, and where the copy that prefers node 0 of two packages with two nodes each goes. */
+static const struct {
+	const char *roomy, *settings;
+	int node;
+} falls[] = {
+	{"0-1,4-5", "preferred=0", 0},		{"1,4-5", "preferred=0", 1}, {"4-5", "preferred=0", 4},
+	{"1,4-5", "preferred=0 strict=yes", 0}, {"", "preferred=0", 0},
+};
+
+START_TEST(a_preferred_node_without_room_is_given_up_for_the_nearest_that_has_some)
 {
+	struct topology *topology;
+	struct idset roomy;
+	load("epyc-like", &topology);
+	set_all(falls[_i].settings);
+	ck_assert_int_eq(idset_parse(falls[_i].roomy, &roomy, NULL), 0);
+	ck_assert_int_eq(plan_make(topology, &config, &roomy, &plan, NULL), 0);
+	ck_assert_uint_eq(idset_count(&plan.copy_nodes), 1);
+	ck_assert_int_eq(idset_first(&plan.copy_nodes), falls[_i].node);
+	ck_assert(plan.fell_back == (falls[_i].node != 0));
+	topology_free(topology);
+}
+END_TEST
+
+/* plan MACHINE KEY=VALUE ...: prints a section for its .plan file. */
+static int print_section(int argc, char **argv)
+{
+	struct topology *topology;
+	struct err err = {""};
+	char settings[512] = "";
+	for (int i = 2; i < argc; i++)
+		snprintf(settings + strlen(settings), sizeof settings - strlen(settings), "%s%s", i > 2 ? " " : "",
+			 argv[i]);
+	load(argv[1], &topology);
+	set_all(settings);
+	if (plan_make(topology, &config, NULL, &plan, &err)) {
+		fprintf(stderr, "%s\n", err.text);
+		return 1;
+	}
+	printf("[%s]\n", settings);
+	plan_print(&plan, topology, stdout);
+	topology_free(topology);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		return print_section(argc, argv);
 	Suite *suite = suite_create("plan");
 	TCase *tc = tcase_create("plan");
-	tcase_add_loop_test(tc, a_plan_is_as_written, 0, (int)(sizeof cases / sizeof *cases));
-	tcase_add_loop_test(tc, any_plan_keeps_the_rules, 0, 5);
-	tcase_add_test(tc, io_cpus_outside_the_inherited_set_are_refused);
+	tcase_add_loop_test(tc, a_plan_is_as_written, 0, N_MACHINES);
+	tcase_add_loop_test(tc, any_plan_keeps_the_rules, 0, N_MACHINES);
+	tcase_add_loop_test(tc, what_cannot_be_had_is_refused_by_its_key, 0, (int)(sizeof refusals / sizeof *refusals));
+	tcase_add_loop_test(tc, a_preferred_node_without_room_is_given_up_for_the_nearest_that_has_some, 0,
+			    (int)(sizeof falls / sizeof *falls));
 	suite_add_tcase(suite, tc);
 	return suite_run(suite);
 }

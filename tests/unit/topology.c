@@ -161,6 +161,23 @@ START_TEST(nearest_copy_prefers_distance_then_the_lower_number)
 }
 END_TEST
 
+START_TEST(one_cpu_of_each_core_whichever_cpus_there_are)
+{
+	static const char *const cases[][2] = {{"0-15", "0-7"}, {"8-15", "8-15"}, {"1,8-9,15", "1,8,15"}, {"", ""}};
+	char *root = tree_unfold("epyc-like"), text[IDSET_TEXT]; /* CPU n and n + 8 share a core */
+	struct topology *t = NULL;
+	struct idset cpus, cores;
+	ck_assert_int_eq(topology_load(root, &t, NULL), 0);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		idset_parse(cases[i][0], &cpus, NULL);
+		topology_cores(t, &cpus, &cores);
+		ck_assert_str_eq(idset_format(&cores, text, sizeof text), cases[i][1]);
+	}
+	topology_free(t);
+	tree_remove(root);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	if (argc > 1) { /* topology TREE: prints its description, to write an .expected file */
@@ -183,6 +200,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tests, an_inherited_affinity_cuts_the_nodes_cpus);
 	tcase_add_test(tests, free_bytes_are_within_the_machines_memory);
 	tcase_add_test(tests, nearest_copy_prefers_distance_then_the_lower_number);
+	tcase_add_test(tests, one_cpu_of_each_core_whichever_cpus_there_are);
 	Suite *suite = suite_create("numa/topology");
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);
