@@ -56,7 +56,9 @@ struct segment { /* being made: writable, private to its maker */
 /* Placement and size of a published segment, as found by its maker or by a later check. */
 struct segment_report {
 	uint64_t total_bytes;
-	uint64_t huge_bytes; /* mapped by huge pages (smaps: ShmemPmdMapped) */
+	/* By the size of the pages that map them, as /proc/PID/smaps counts them: 2 MiB (transparent or of a pool), 1 GiB
+	 * (of a pool), and smaller. */
+	uint64_t huge_bytes, giant_bytes, small_bytes;
 	struct placement placement;
 	uint8_t digest[SEGMENT_DIGEST_BYTES];
 };

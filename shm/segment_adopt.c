@@ -130,7 +130,7 @@ static int check_content(const struct segment_view *view, const struct segment_s
 	int rc = segment_check(view, wanted->node, &found, err);
 	if (rc)
 		return rc;
-	rc = check_huge(view, wanted->huge, found.huge_bytes, err);
+	rc = check_huge(view, wanted->huge, found.huge_bytes + found.giant_bytes, err);
 	if (rc)
 		return rc;
 	const struct placement *p = &found.placement;

@@ -98,7 +98,7 @@ int segment_check(const struct segment_view *view, unsigned node, struct segment
 	if (!rc)
 		rc = placement_check(view->base, view->total_bytes, node, &found.placement);
 	if (!rc)
-		rc = segment_huge_bytes(view->base, view->total_bytes, &found.huge_bytes);
+		rc = segment_count_bytes(view->base, view->total_bytes, &found);
 	if (rc)
 		return err_set(err, rc, "checking a segment of %llu bytes: %s", (unsigned long long)view->total_bytes,
 			       strerror(-rc));

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -75,28 +76,65 @@ int segment_populate(const void *base, size_t bytes)
 	return 0;
 }
 
-int segment_huge_bytes(const void *base, size_t bytes, uint64_t *out)
+/* What smaps says of one mapping, in bytes. */
+struct map_counters {
+	uint64_t resident, pmd_mapped; /* ordinary pages; those of them that are 2 MiB large and mapped as such */
+	uint64_t pool, page;	       /* pages of a pool, which are in neither, and their size */
+};
+
+/* One line of a mapping's entry, "Name: n kB". */
+static void count_line(const char *line, struct map_counters *counters)
+{
+	const struct {
+		const char *name;
+		uint64_t *sum;
+	} fields[] = {{"Rss:", &counters->resident},
+		      {"ShmemPmdMapped:", &counters->pmd_mapped},
+		      {"Shared_Hugetlb:", &counters->pool},
+		      {"Private_Hugetlb:", &counters->pool},
+		      {"KernelPageSize:", &counters->page}};
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+		size_t n = strlen(fields[i].name);
+		if (!strncmp(line, fields[i].name, n))
+			*fields[i].sum += strtoull(line + n, NULL, 10) * 1024;
+	}
+}
+
+static void add_counters(const struct map_counters *counters, struct segment_report *out)
+{
+	out->huge_bytes += counters->pmd_mapped;
+	out->small_bytes += counters->resident - counters->pmd_mapped;
+	*(counters->page > SEGMENT_HUGE_BYTES ? &out->giant_bytes : &out->huge_bytes) += counters->pool;
+}
+
+int segment_count_bytes(const void *base, size_t bytes, struct segment_report *out)
 {
 	uintptr_t from = (uintptr_t)base, to = from + bytes;
-	uint64_t total = 0;
-	int inside = 0;
+	struct segment_report sum = {0};
+	struct map_counters counters = {0};
+	bool inside = false;
 	char line[512];
 	FILE *smaps = fopen("/proc/self/smaps", "re");
 	if (!smaps)
 		return -errno;
 	while (fgets(line, sizeof line, smaps)) {
 		uintptr_t start, end;
-		uint64_t kib;
-		/* A mapping's head, "start-end rwxp …"; then its counters, "Name: n kB", none of which has a '-' there.
-		 */
-		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &start, &end) == 2)
+		/* A mapping's head, "start-end rwxp …"; then its counters, none of which has a '-' there. */
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &start, &end) == 2) {
+			add_counters(&counters, &sum);
+			counters = (struct map_counters){0};
 			inside = start >= from && end <= to;
-		else if (inside && sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1)
-			total += kib * 1024;
+		} else if (inside) {
+			count_line(line, &counters);
+		}
 	}
+	add_counters(&counters, &sum);
 	int rc = ferror(smaps) ? -EIO : 0;
 	fclose(smaps);
-	if (!rc)
-		*out = total;
-	return rc;
+	if (rc)
+		return rc;
+	out->huge_bytes = sum.huge_bytes;
+	out->giant_bytes = sum.giant_bytes;
+	out->small_bytes = sum.small_bytes;
+	return 0;
 }

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shm/segment.h"
+
 enum { SEGMENT_HUGE_BYTES = 2 << 20 };
 
 /* Maps [0, bytes) of `fd` shared at an address that is a multiple of 2 MiB; touches no page. Not part of core dumps.
@@ -22,7 +24,8 @@ void segment_collapse(void *base, size_t bytes);
  * every page. Allocates the pages that the object does not have yet. */
 int segment_populate(const void *base, size_t bytes);
 
-/* Bytes of [base, base + bytes) that huge pages map, as /proc/self/smaps counts them. 0 or -errno. */
-int segment_huge_bytes(const void *base, size_t bytes, uint64_t *out);
+/* Fills in how many bytes of [base, base + bytes) are mapped by pages of which size, as /proc/self/smaps counts them. 0
+ * or -errno. */
+int segment_count_bytes(const void *base, size_t bytes, struct segment_report *out);
 
 #endif

@@ -53,16 +53,17 @@ static int check_placement(const struct segment *segment, struct placement *out,
 	return 0;
 }
 
-static int check_huge(const struct segment *segment, uint64_t *out, struct err *err)
+static int check_huge(const struct segment *segment, struct segment_report *out, struct err *err)
 {
 	uint64_t whole = segment->total_bytes / SEGMENT_HUGE_BYTES * SEGMENT_HUGE_BYTES;
-	int rc = segment_huge_bytes(segment->base, segment->total_bytes, out);
+	int rc = segment_count_bytes(segment->base, segment->total_bytes, out);
 	if (rc)
 		return err_set(err, rc, "/proc/self/smaps: %s", strerror(-rc));
-	if (segment->spec.huge == SEGMENT_HUGE_ON && *out < whole)
+	uint64_t huge = out->huge_bytes + out->giant_bytes;
+	if (segment->spec.huge == SEGMENT_HUGE_ON && huge < whole)
 		return err_set(err, -ENOMEM,
 			       "node %u: %llu of %llu MiB are in huge pages, and huge_pages = on asks for all",
-			       segment->spec.node, (unsigned long long)*out >> 20, (unsigned long long)whole >> 20);
+			       segment->spec.node, (unsigned long long)huge >> 20, (unsigned long long)whole >> 20);
 	return 0;
 }
 
@@ -122,7 +123,7 @@ int segment_publish(struct segment *segment, int *readonly_fd, struct segment_re
 	segment_digest(segment->base, segment->total_bytes, made.digest);
 	int rc = check_placement(segment, &made.placement, err);
 	if (!rc)
-		rc = check_huge(segment, &made.huge_bytes, err);
+		rc = check_huge(segment, &made, err);
 	if (rc)
 		goto fail;
 	complete_header(segment, made.digest);

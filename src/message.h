@@ -8,10 +8,11 @@
 #include <stdint.h>
 
 #include "numa/idset.h"
+#include "numa/node_counters.h"
 #include "shm/segment.h"
 #include "src/err.h"
 
-enum { MESSAGE_FD = 3, MESSAGE_MAX_BYTES = 8192, MESSAGE_MAX_FDS = 8, MESSAGE_CANDIDATES_MAX = 128 };
+enum { MESSAGE_FD = 3, MESSAGE_MAX_BYTES = 24576, MESSAGE_MAX_FDS = 8, MESSAGE_CANDIDATES_MAX = 128 };
 
 enum message_type {
 	/* parent -> loader: message_load, then message_files [a descriptor for each] until all n_files came. loader ->
@@ -237,11 +238,16 @@ struct message_state {
 	struct message_model model[16];
 };
 
-/* Pages of all copies on a node, as last checked. */
+/* A node, and the pages of all copies that belong on it, as last checked. */
 struct figures_node {
 	uint32_t node, pad;
 	uint64_t pages, on_node, misplaced, absent, unknown;
-	uint64_t checked_ns; /* CLOCK_MONOTONIC, of the copy whose check is the oldest */
+	uint64_t checked_ns;			       /* CLOCK_MONOTONIC, of the copy whose check is the oldest */
+	uint64_t small_bytes, huge_bytes, giant_bytes; /* of the copies, by the size of their pages (shm/segment.h) */
+	uint64_t unlocked_bytes;		       /* of them: could be swapped out */
+	uint32_t n_copies;			       /* 0: all of the above is 0 */
+	uint32_t counted;			       /* 1: the kernel tells its counters */
+	struct node_counters counters;
 };
 
 /* For /metrics: what the parent sees and the front can't. Private memory is RssAnon and VmPTE (src/parent/memory.h). */
@@ -249,6 +255,9 @@ struct message_figures {
 	uint64_t parent_private_bytes, parent_private_peak_bytes;
 	uint64_t front_private_bytes, front_private_peak_bytes;
 	uint64_t worker_private_bytes[256], worker_private_peak_bytes[256]; /* [n_workers] by index */
+	uint64_t worker_cpu_ns[256]; /* [n_workers], of all processes that had the place; only grows */
+	uint16_t worker_node[256];   /* [n_workers], where it runs */
+	uint64_t parent_cpu_ns, front_cpu_ns;
 	uint32_t n_workers, n_nodes;
 	struct figures_node node[64]; /* [n_nodes] */
 	uint64_t front_restarts;

@@ -96,9 +96,16 @@ static void write_worker_metric(struct fleet *fleet, const struct worker_metric 
 	}
 }
 
-/* What the front knows of a worker, and the worker does not: prompts on their way to it. */
-static void write_waiting(const struct fleet *fleet, struct api_json *out)
+/* What the front knows of a worker, and the worker does not: calls and prompts on their way to it. */
+static void write_queues(const struct fleet *fleet, struct api_json *out)
 {
+	metrics_text_family(out, "weightd_calls_assigned", "gauge",
+			    "Calls given to the worker and not ended: its queue and its batch together.");
+	for (const struct front_worker *w = fleet->workers; w; w = w->next) {
+		api_json_format(out, "weightd_calls_assigned{worker=\"%u\",node=\"%u\",model=\"", w->index, w->node);
+		metrics_text_label(out, w->model->name);
+		api_json_format(out, "\"} %u\n", w->n_calls);
+	}
 	metrics_text_family(out, "weightd_waiting_prompt_bytes", "gauge",
 			    "Bytes of the worker's prompts that have shown no token yet.");
 	for (const struct front_worker *w = fleet->workers; w; w = w->next) {
@@ -186,7 +193,7 @@ void metrics_write(struct front *front, struct api_json *out)
 			    front->order.max_queue);
 	metrics_text_single(out, "weightd_queue_full_total", "counter",
 			    "Requests refused with 429 because max_queue was reached.", metrics->queue_full);
-	write_waiting(&front->fleet, out);
+	write_queues(&front->fleet, out);
 	metrics_model_write(&front->fleet, out);
 	for (size_t i = 0; i < sizeof worker_metrics / sizeof *worker_metrics; i++)
 		write_worker_metric(&front->fleet, &worker_metrics[i], out);

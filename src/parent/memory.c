@@ -28,6 +28,7 @@ int memory_sample(pid_t pid, struct memory_use *use)
 		return code;
 	status[n] = '\0';
 	use->private_bytes = field_bytes(status, "\nRssAnon:") + field_bytes(status, "\nVmPTE:");
+	use->locked_bytes = field_bytes(status, "\nVmLck:");
 	if (use->private_bytes > use->private_peak_bytes)
 		use->private_peak_bytes = use->private_bytes;
 	return 0;

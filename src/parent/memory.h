@@ -1,5 +1,5 @@
 /* Private memory of a process, as the kernel counts it: anonymous resident pages and page tables. Shared weights are in
- * neither. */
+ * neither, but in what it has locked. */
 #ifndef WEIGHTD_MEMORY_H
 #define WEIGHTD_MEMORY_H
 
@@ -9,6 +9,7 @@
 struct memory_use {
 	uint64_t private_bytes;	     /* RssAnon + VmPTE at the last sample */
 	uint64_t private_peak_bytes; /* the highest sample so far */
+	uint64_t locked_bytes;	     /* VmLck at the last sample: mappings that cannot be swapped out */
 };
 
 /* Samples /proc/PID/status. 0 or -errno (-ESRCH when the process is gone); on failure *use keeps its values. */

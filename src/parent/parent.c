@@ -239,18 +239,26 @@ static void hear_signals(struct parent *parent)
 	}
 }
 
+static void sample_process(pid_t pid, struct memory_use *memory, struct cpu_time *cpu)
+{
+	if (!pid)
+		return;
+	memory_sample(pid, memory);
+	cpu_time_sample(pid, cpu);
+}
+
 /* Often enough that the peak of a call of a second is seen. */
 static void sample(struct parent *parent, uint64_t now)
 {
 	if (now - parent->sampled_ns < SAMPLE_MS * MS)
 		return;
 	parent->sampled_ns = now;
-	for (uint32_t i = 0; i < parent->n_workers; i++)
-		if (parent->workers[i].child.pid)
-			memory_sample(parent->workers[i].child.pid, &parent->workers[i].memory);
-	if (parent->front.pid)
-		memory_sample(parent->front.pid, &parent->front_memory);
-	memory_sample(getpid(), &parent->own_memory);
+	for (uint32_t i = 0; i < parent->n_workers; i++) {
+		struct parent_worker *worker = &parent->workers[i];
+		sample_process(worker->child.pid, &worker->memory, &worker->cpu);
+	}
+	sample_process(parent->front.pid, &parent->front_memory, &parent->front_cpu);
+	sample_process(getpid(), &parent->own_memory, &parent->own_cpu);
 }
 
 /* --- loop ------------------------------------------------------------------------------------- */

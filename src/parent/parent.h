@@ -11,6 +11,7 @@
 #include "src/parent/adapter_file.h"
 #include "src/parent/backoff.h"
 #include "src/parent/child.h"
+#include "src/parent/cpu_time.h"
 #include "src/config.h"
 #include "src/parent/fdstore.h"
 #include "src/kernel/kernel.h"
@@ -98,6 +99,7 @@ struct parent_worker {
 	char end[256];	   /* how the last one ended, and why if it said so */
 	uint64_t ended_ns; /* when; 0: none has */
 	struct memory_use memory;
+	struct cpu_time cpu; /* of all its processes */
 };
 
 /* What systemd has been told. */
@@ -134,6 +136,7 @@ struct parent {
 	struct pulse *front_pulse; /* owned; NULL while there is no front */
 	struct backoff front_backoff;
 	struct memory_use front_memory, own_memory;
+	struct cpu_time front_cpu, own_cpu;
 
 	struct parent_adapter *adapters;      /* list, owned */
 	struct parent_adapter *adapter_loads; /* the one that the adapter loader makes; NULL: none */

@@ -1,7 +1,7 @@
-/* What only the parent knows and clients may read: private memory of all processes, where the weights lie, hangs and
- * restarts. The front gets it once a second, for /metrics. It is sent only to a front whose loop has turned since the
- * last time, so that a hanging one finds in its socket, when it is looked at again, no more than the one snapshot, and
- * messages that must arrive still have room. */
+/* What only the parent knows and clients may read: private memory and CPU time of all processes, the nodes and where
+ * the weights lie, hangs and restarts. The front gets it once a second, for /metrics. It is sent only to a front whose
+ * loop has turned since the last time, so that a hanging one finds in its socket, when it is looked at again, no more
+ * than the one snapshot, and messages that must arrive still have room. */
 #include "src/parent/parent_internal.h"
 
 #include <assert.h>
@@ -26,12 +26,25 @@ static struct figures_node *find_node(struct message_figures *figures, uint32_t 
 	return &figures->node[n];
 }
 
+static void add_machine(struct message_figures *figures, const struct topology *topology)
+{
+	for (unsigned i = 0; i < topology_n_nodes(topology); i++) {
+		struct figures_node *node = find_node(figures, topology_node(topology, i)->os_index);
+		if (node)
+			node->counted = !node_counters_read(NULL, node->node, &node->counters);
+	}
+}
+
 static void add_copy(struct message_figures *figures, const struct parent_copy *copy)
 {
 	const struct placement *p = &copy->segment.report.placement;
 	struct figures_node *node = find_node(figures, copy->segment.node);
 	if (!node)
 		return;
+	node->n_copies++;
+	node->small_bytes += copy->segment.report.small_bytes;
+	node->huge_bytes += copy->segment.report.huge_bytes;
+	node->giant_bytes += copy->segment.report.giant_bytes;
 	node->pages += p->pages;
 	node->on_node += p->on_node;
 	node->misplaced += p->misplaced;
@@ -41,8 +54,34 @@ static void add_copy(struct message_figures *figures, const struct parent_copy *
 		node->checked_ns = copy->checked_ns;
 }
 
+/* Bytes of a model's weights on a node that could be swapped out: those that no worker has locked. The kernel says of a
+ * worker only how much it has locked; besides the model's copy it locks its adapters. */
+static void add_unlocked(struct message_figures *figures, const struct parent *parent, uint32_t model)
+{
+	for (uint32_t c = 0; c < parent->models[model].n_copies; c++) {
+		const struct message_segment *segment = &parent->models[model].copies[c].segment;
+		struct figures_node *node = find_node(figures, segment->node);
+		uint64_t bytes = segment->report.total_bytes, locked = 0;
+		for (const struct parent_adapter *a = parent->adapters; a; a = a->next)
+			for (uint32_t k = 0; k < a->n_copies && a->model == model; k++)
+				if (a->copies[k].segment.node == segment->node)
+					bytes += a->copies[k].segment.report.total_bytes;
+		for (uint32_t i = 0; i < parent->n_workers; i++) {
+			const struct parent_worker *worker = &parent->workers[i];
+			if (worker->child.pid && worker->model == model && worker->plan.copy_node == segment->node &&
+			    worker->memory.locked_bytes > locked)
+				locked = worker->memory.locked_bytes;
+		}
+		if (node && bytes > locked)
+			node->unlocked_bytes += bytes - locked;
+	}
+}
+
 static void fill(const struct parent *parent, struct message_figures *figures)
 {
+	add_machine(figures, parent->topology);
+	figures->parent_cpu_ns = parent->own_cpu.total_ns;
+	figures->front_cpu_ns = parent->front_cpu.total_ns;
 	figures->parent_private_bytes = parent->own_memory.private_bytes;
 	figures->parent_private_peak_bytes = parent->own_memory.private_peak_bytes;
 	figures->front_private_bytes = parent->front_memory.private_bytes;
@@ -52,10 +91,14 @@ static void fill(const struct parent *parent, struct message_figures *figures)
 		const struct parent_worker *worker = &parent->workers[i];
 		figures->worker_private_bytes[i] = worker->child.pid ? worker->memory.private_bytes : 0;
 		figures->worker_private_peak_bytes[i] = worker->memory.private_peak_bytes;
+		figures->worker_cpu_ns[i] = worker->cpu.total_ns;
+		figures->worker_node[i] = (uint16_t)worker->plan.node;
 	}
-	for (uint32_t m = 0; m < parent->config.n_models; m++)
+	for (uint32_t m = 0; m < parent->config.n_models; m++) {
 		for (uint32_t c = 0; c < parent->models[m].n_copies; c++)
 			add_copy(figures, &parent->models[m].copies[c]);
+		add_unlocked(figures, parent, m);
+	}
 	for (const struct parent_adapter *a = parent->adapters; a; a = a->next)
 		for (uint32_t c = 0; c < a->n_copies; c++)
 			add_copy(figures, &a->copies[c]);

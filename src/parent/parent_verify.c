@@ -72,6 +72,8 @@ void verify_message(struct parent *parent, struct message *message)
 	/* The digest stays the loader's: a check does not hash. */
 	copy->segment.report.placement = verified->report.placement;
 	copy->segment.report.huge_bytes = verified->report.huge_bytes;
+	copy->segment.report.giant_bytes = verified->report.giant_bytes;
+	copy->segment.report.small_bytes = verified->report.small_bytes;
 	copy->checked_ns = clock_now_ns();
 	if (was && !placement_verified(&verified->report.placement))
 		log_warning("node %u: %llu pages of a copy are not on their node any more", verified->node,

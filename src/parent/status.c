@@ -59,7 +59,9 @@ static void add_copy(doc d, val copies, const struct parent_copy *copy)
 	add_str(d, c, "backing", backing_word(&copy->segment));
 	yyjson_mut_obj_add_bool(d, c, "adopted", copy->segment.adopted != 0);
 	add_uint(d, c, "bytes", report->total_bytes);
+	add_uint(d, c, "small_bytes", report->small_bytes);
 	add_uint(d, c, "huge_bytes", report->huge_bytes);
+	add_uint(d, c, "giant_bytes", report->giant_bytes);
 	add_uint(d, c, "pages", p->pages);
 	add_uint(d, c, "on_node", p->on_node);
 	add_uint(d, c, "misplaced", p->misplaced);

@@ -2,8 +2,11 @@
 daemon, and against the dashboards and rules that are shipped."""
 
 import json
+import os
 import re
+import signal
 import subprocess
+from pathlib import Path
 
 import prometheus_client.parser
 import pytest
@@ -12,6 +15,7 @@ import yaml
 
 PROMPT = {"prompt": "The sky is", "temperature": 0, "ignore_eos": True}
 OWN = re.compile(r"\bweightd_[a-z0-9_]+")
+NODES = Path("/sys/devices/system/node")
 KINDS = {"counter", "gauge", "histogram"}
 DASHBOARD = weightd.TOP / "conf/grafana/weightd.json"
 SCRAPE = weightd.TOP / "conf/prometheus/prometheus.yml"
@@ -196,8 +200,92 @@ def test_memory_and_placement_are_the_kernels(busy):
         assert total(values, "weightd_weight_pages", node=str(node), placement="on_node") == pages > 0
         whole = all(copy["placement"] == "verified" for copy in copies if copy["node"] == node)
         assert total(values, "weightd_weight_placement_verified", node=str(node)) == whole
+        held = sum(copy["bytes"] for copy in copies if copy["node"] == node)
+        assert total(values, "weightd_weight_page_bytes", node=str(node)) == held, "every byte is in some page"
     version = subprocess.run([weightd.WEIGHTD, "--version"], capture_output=True, text=True).stdout.split()[-1]
     assert total(values, "weightd_build_info", version=version) == 1
+
+
+def kernel_counters(node):
+    return {name: int(value) for name, value in (line.split() for line in (NODES / node / "numastat").read_text().splitlines())}
+
+
+def test_every_node_shows_the_kernels_counters(busy):
+    nodes = {path.name: kernel_counters(path.name) for path in NODES.glob("node[0-9]*")}
+    busy.wait_for(lambda: "weightd_numa_pages_total" in scrape(busy)[1], "told of the nodes")
+    shown = samples(scrape(busy)[1])
+    for node, before in nodes.items():
+        after, number = kernel_counters(node), node.removeprefix("node")
+        for name, value in before.items():
+            now = total(shown, "weightd_numa_pages_total", node=number, counter=name)
+            assert now <= after[name], (node, name)
+            busy.wait_for(
+                lambda: total(samples(scrape(busy)[1]), "weightd_numa_pages_total", node=number, counter=name) >= value,
+                f"{name} of {node} as the kernel has it",
+            )
+        whole = re.search(r"MemTotal:\s+(\d+) kB", (NODES / node / "meminfo").read_text())[1]
+        assert total(shown, "weightd_node_memory_bytes", node=number, state="total") == int(whole) * 1024
+        for page, size in ("2m", "2048kB"), ("1g", "1048576kB"):
+            pool = NODES / node / f"hugepages/hugepages-{size}/nr_hugepages"
+            pages = int(pool.read_text()) if pool.exists() else 0
+            assert total(shown, "weightd_node_huge_pages", node=number, page=page, state="total") == pages
+
+
+def test_unlocked_weights_are_those_that_no_worker_has_locked(busy):
+    """VmLck of the workers is the kernel's word; what it does not cover of a copy could be swapped out."""
+
+    def expected():
+        unlocked = {}
+        for model in busy.status()["models"]:
+            for copy in model["copies"]:
+                readers = [w for w in busy.status()["workers"] if (w["model"], w["copy_node"]) == (model["name"], copy["node"])]
+                locked = max(weightd.proc_figures(w["pid"], "status")["VmLck"] for w in readers)
+                unlocked[copy["node"]] = unlocked.get(copy["node"], 0) + max(copy["bytes"] - locked, 0)
+        return unlocked
+
+    for node, unlocked in expected().items():
+        busy.wait_for(
+            lambda: total(samples(scrape(busy)[1]), "weightd_weight_unlocked_bytes", node=str(node)) == unlocked, f"{unlocked}"
+        )
+
+
+def test_without_locking_all_of_a_copy_is_unlocked(start, tiny):
+    daemon = start({"tiny": tiny}, {"lock_memory": "no"})
+    daemon.wait_ready()
+    copies = daemon.status()["models"][0]["copies"]
+
+    def shown(node):
+        return {value for (name, has), value in samples(scrape(daemon)[1]).items()
+                if name == "weightd_weight_unlocked_bytes" and dict(has)["node"] == str(node)}
+
+    for copy in copies:
+        daemon.wait_for(lambda: shown(copy["node"]) == {copy["bytes"]}, "told that nothing is locked")
+
+
+def test_a_workers_cpu_time_grows_over_its_death(busy):
+    worker = busy.status()["workers"][0]
+    labels = {"process": "worker", "worker": str(worker["index"]), "node": str(worker["node"])}
+
+    def seconds():
+        return total(samples(scrape(busy)[1]), "weightd_cpu_seconds_total", **labels)
+
+    def of_kernel(pid):
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    busy.http.post("/v1/completions", {**PROMPT, "model": worker["model"], "max_tokens": 30}).ok()
+    used = of_kernel(worker["pid"])
+    busy.wait_for(lambda: seconds() >= used - 0.02, "as much as the kernel says")
+    assert seconds() <= of_kernel(worker["pid"]) + 0.02
+    before = seconds()
+    os.kill(worker["pid"], signal.SIGKILL)
+    busy.wait_for(lambda: busy.status()["workers"][0]["pid"] not in (0, worker["pid"]), "replaced")
+    busy.wait_all_ready()
+    assert seconds() >= before
+    busy.http.post("/v1/completions", {**PROMPT, "model": worker["model"], "max_tokens": 60}).ok()
+    more = of_kernel(busy.status()["workers"][0]["pid"])
+    assert more > 0.05
+    busy.wait_for(lambda: seconds() >= before + more - 0.02, "its follower's on top")
 
 
 def test_without_the_other_names(start, tiny):

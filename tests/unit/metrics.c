@@ -113,12 +113,12 @@ END_TEST
 
 START_TEST(one_page_elsewhere_is_not_verified)
 {
-	struct message_figures figures = {.n_nodes = 3,
-					  .node = {{.node = 0, .pages = 10, .on_node = 10},
-						   {.node = 2, .pages = 10, .on_node = 9, .misplaced = 1},
-						   {.node = 5}},
-					  .n_workers = 1,
-					  .worker_private_bytes = {4096}};
+	struct message_figures figures = {
+		.n_nodes = 3,
+		.node = {{.node = 0, .n_copies = 1, .pages = 10, .on_node = 10},
+			 {.node = 2, .n_copies = 1, .pages = 10, .on_node = 9, .misplaced = 1},
+			 {.node = 5, .n_copies = 1}},
+	};
 	figures.node[0].checked_ns = 1000 * MS;
 	metrics_figures_write(&figures, 3500 * MS, &out);
 	has("weightd_weight_placement_verified{node=\"0\"} 1\n");
@@ -126,7 +126,68 @@ START_TEST(one_page_elsewhere_is_not_verified)
 	has("weightd_weight_placement_verified{node=\"5\"} 0\n");
 	has("weightd_weight_pages{node=\"2\",placement=\"misplaced\"} 1\n");
 	has("weightd_weight_check_age_seconds{node=\"0\"} 2.500\n");
-	has("weightd_private_bytes{process=\"worker\",worker=\"0\"} 4096\n");
+}
+END_TEST
+
+START_TEST(a_node_has_what_is_known_of_it_and_no_more)
+{
+	struct message_figures figures = {
+		.n_nodes = 2,
+		.node = {{.node = 1,
+			  .n_copies = 2,
+			  .small_bytes = 4096,
+			  .huge_bytes = 4 << 20,
+			  .giant_bytes = 1 << 30,
+			  .unlocked_bytes = 77},
+			 {.node = 3,
+			  .counted = 1,
+			  .counters = {.hit = 1,
+				       .miss = 2,
+				       .foreign = 3,
+				       .interleave_hit = 4,
+				       .local = 5,
+				       .other = 6,
+				       .total_bytes = 70,
+				       .free_bytes = 7,
+				       .pool = {{9, 8}, {11, 10}}}}},
+	};
+	metrics_figures_write(&figures, 0, &out);
+	has("weightd_weight_page_bytes{node=\"1\",page=\"4k\"} 4096\n");
+	has("weightd_weight_page_bytes{node=\"1\",page=\"2m\"} 4194304\n");
+	has("weightd_weight_page_bytes{node=\"1\",page=\"1g\"} 1073741824\n");
+	has("weightd_weight_unlocked_bytes{node=\"1\"} 77\n");
+	has("weightd_numa_pages_total{node=\"3\",counter=\"numa_hit\"} 1\n");
+	has("weightd_numa_pages_total{node=\"3\",counter=\"numa_miss\"} 2\n");
+	has("weightd_numa_pages_total{node=\"3\",counter=\"numa_foreign\"} 3\n");
+	has("weightd_numa_pages_total{node=\"3\",counter=\"interleave_hit\"} 4\n");
+	has("weightd_numa_pages_total{node=\"3\",counter=\"local_node\"} 5\n");
+	has("weightd_numa_pages_total{node=\"3\",counter=\"other_node\"} 6\n");
+	has("weightd_node_memory_bytes{node=\"3\",state=\"free\"} 7\n");
+	has("weightd_node_huge_pages{node=\"3\",page=\"2m\",state=\"total\"} 9\n");
+	has("weightd_node_huge_pages{node=\"3\",page=\"2m\",state=\"free\"} 8\n");
+	has("weightd_node_huge_pages{node=\"3\",page=\"1g\",state=\"total\"} 11\n");
+	has("weightd_node_huge_pages{node=\"3\",page=\"1g\",state=\"free\"} 10\n");
+	/* Node 3 has no weights, and the kernel said nothing of node 1. */
+	ck_assert_ptr_null(strstr(out.bytes, "weightd_weight_placement_verified{node=\"3\"}"));
+	ck_assert_ptr_null(strstr(out.bytes, "weightd_weight_unlocked_bytes{node=\"3\"}"));
+	ck_assert_ptr_null(strstr(out.bytes, "weightd_node_memory_bytes{node=\"1\""));
+}
+END_TEST
+
+START_TEST(a_worker_has_its_node)
+{
+	struct message_figures figures = {.n_workers = 2,
+					  .worker_private_bytes = {4096, 8192},
+					  .worker_private_peak_bytes = {5, 16384},
+					  .worker_cpu_ns = {0, 1500 * MS},
+					  .worker_node = {0, 3},
+					  .front_cpu_ns = 20 * MS};
+	metrics_figures_write(&figures, 0, &out);
+	has("weightd_private_bytes{process=\"worker\",worker=\"0\",node=\"0\"} 4096\n");
+	has("weightd_private_bytes{process=\"worker\",worker=\"1\",node=\"3\"} 8192\n");
+	has("weightd_private_peak_bytes{process=\"worker\",worker=\"1\",node=\"3\"} 16384\n");
+	has("weightd_cpu_seconds_total{process=\"worker\",worker=\"1\",node=\"3\"} 1.500\n");
+	has("weightd_cpu_seconds_total{process=\"front\"} 0.020\n");
 }
 END_TEST
 
@@ -151,6 +212,8 @@ int main(void)
 	tcase_add_test(all, a_call_leaves_its_times);
 	tcase_add_test(all, a_call_without_tokens_counts_too);
 	tcase_add_test(all, one_page_elsewhere_is_not_verified);
+	tcase_add_test(all, a_node_has_what_is_known_of_it_and_no_more);
+	tcase_add_test(all, a_worker_has_its_node);
 	tcase_add_test(all, figures_past_their_arrays_are_refused);
 	suite_add_tcase(suite, all);
 	return suite_run(suite);

@@ -97,6 +97,7 @@ START_TEST(huge_pages_follow_the_setting)
 	ck_assert_msg(!segment_create(&spec, &segment, &err), "%s", err.text);
 	ck_assert_msg(!segment_publish(&segment, &fd, &report, &err), "%s", err.text);
 	ck_assert_uint_eq(report.huge_bytes, 0);
+	ck_assert_uint_eq(report.small_bytes, report.total_bytes);
 	close(fd);
 	/* "on" gives everything or an error; which of both depends on the kernel. */
 	spec.huge = SEGMENT_HUGE_ON;
@@ -108,6 +109,7 @@ START_TEST(huge_pages_follow_the_setting)
 		ck_assert_ptr_nonnull(strstr(err.text, "huge_pages"));
 	} else {
 		ck_assert_uint_eq(report.huge_bytes, whole);
+		ck_assert_uint_eq(report.huge_bytes + report.small_bytes, report.total_bytes);
 		close(fd);
 	}
 }
