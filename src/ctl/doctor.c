@@ -9,8 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "numa/kernfile.h"
-
 void doctor_found(struct doctor_finding *finding, const char *format, ...)
 {
 	va_list args;
@@ -26,30 +24,6 @@ void doctor_remedy(struct doctor_finding *finding, enum doctor_verdict verdict, 
 	vsnprintf(finding->remedy, sizeof finding->remedy, format, args);
 	va_end(args);
 	finding->verdict = verdict;
-}
-
-/* A list of numbers in a file; false: there is none. */
-static bool read_list(const char *root, const char *path, struct idset *out)
-{
-	char text[32768]; /* 4096 CPUs, worst case every second one */
-	idset_clear(out);
-	return kernfile_read(root, path, text, sizeof text) >= 0 && !idset_parse(text, out, NULL);
-}
-
-void doctor_nodes(const char *root, struct idset *nodes, struct idset *with_memory)
-{
-	if (!read_list(root, "/sys/devices/system/node/online", nodes))
-		idset_add(nodes, 0);
-	if (!read_list(root, "/sys/devices/system/node/has_memory", with_memory))
-		*with_memory = *nodes;
-}
-
-void doctor_node_cpus(const char *root, unsigned node, struct idset *cpus)
-{
-	char path[96];
-	snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
-	if (!read_list(root, path, cpus))
-		read_list(root, "/sys/devices/system/cpu/online", cpus);
 }
 
 static int outcome(long rc)

@@ -74,10 +74,4 @@ __attribute__((format(printf, 2, 3))) void doctor_found(struct doctor_finding *f
 __attribute__((format(printf, 3, 4))) void doctor_remedy(struct doctor_finding *finding, enum doctor_verdict verdict,
 							 const char *format, ...);
 
-/* Nodes of the machine: all, with memory, and the CPUs of one. Without NUMA in the kernel there is node 0 with all
- * CPUs.
- */
-void doctor_nodes(const char *root, struct idset *nodes, struct idset *with_memory);
-void doctor_node_cpus(const char *root, unsigned node, struct idset *cpus);
-
 #endif

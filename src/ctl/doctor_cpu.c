@@ -5,6 +5,7 @@
 
 #include "numa/kernfile.h"
 #include "src/ctl/doctor.h"
+#include "src/ctl/machine.h"
 
 /* --- NUMA ------------------------------------------------------------------------------------- */
 
@@ -16,7 +17,7 @@ static void numa_balancing(const struct doctor_subject *subject, struct doctor_f
 		doctor_found(f, "this kernel has none");
 		return;
 	}
-	doctor_nodes(subject->root, &nodes, &with_memory);
+	machine_nodes(subject->root, &nodes, &with_memory);
 	long mode = strtol(text, NULL, 10);
 	if (!mode) {
 		doctor_found(f, "off");
@@ -93,7 +94,7 @@ static void cpuset(const struct doctor_subject *subject, struct doctor_finding *
 	char text[IDSET_TEXT], memory_text[IDSET_TEXT];
 	idset_clear(&idle);
 	idset_clear(&afar);
-	doctor_nodes(subject->root, &nodes, &with_memory);
+	machine_nodes(subject->root, &nodes, &with_memory);
 	if (!allowed_list(subject, "\nCpus_allowed_list:", &cpus)) {
 		doctor_found(f, "/proc/%s/status cannot be read", subject->process);
 		doctor_remedy(f, DOCTOR_NOTE, "run this as root or as the daemon's user");
@@ -103,7 +104,7 @@ static void cpuset(const struct doctor_subject *subject, struct doctor_finding *
 		memory = with_memory; /* a kernel without NUMA */
 	for (int node = idset_first(&nodes); node >= 0; node = idset_next(&nodes, node)) {
 		struct idset own;
-		doctor_node_cpus(subject->root, (unsigned)node, &own);
+		machine_node_cpus(subject->root, (unsigned)node, &own);
 		bool has_cpus = idset_count(&own);
 		idset_and(&own, &cpus);
 		if (has_cpus && !idset_count(&own))
@@ -166,10 +167,10 @@ static void governor(const struct doctor_subject *subject, struct doctor_finding
 	char word[64], first[64] = "", text[IDSET_TEXT];
 	bool steered = false;
 	idset_clear(&slow);
-	doctor_nodes(subject->root, &nodes, &with_memory);
+	machine_nodes(subject->root, &nodes, &with_memory);
 	for (int node = idset_first(&nodes); node >= 0; node = idset_next(&nodes, node)) {
 		struct idset cpus;
-		doctor_node_cpus(subject->root, (unsigned)node, &cpus);
+		machine_node_cpus(subject->root, (unsigned)node, &cpus);
 		for (int cpu = idset_first(&cpus); cpu >= 0; cpu = idset_next(&cpus, cpu)) {
 			steered |= frequency_word(subject->root, cpu, "scaling_governor", word, sizeof word);
 			if (!is_slow(subject->root, cpu, word, sizeof word))

@@ -11,12 +11,13 @@
 #include "numa/kernfile.h"
 #include "shm/segment.h"
 #include "src/ctl/doctor.h"
+#include "src/ctl/machine.h"
 #include "src/ctl/table.h"
 
 static unsigned n_copies(const struct doctor_subject *subject)
 {
 	struct idset nodes, with_memory;
-	doctor_nodes(subject->root, &nodes, &with_memory);
+	machine_nodes(subject->root, &nodes, &with_memory);
 	return idset_count(&with_memory);
 }
 
@@ -24,10 +25,9 @@ static unsigned n_copies(const struct doctor_subject *subject)
 
 static uint64_t memory_total(const char *root)
 {
-	char text[8192];
-	const char *line =
-		kernfile_read(root, "/proc/meminfo", text, sizeof text) > 0 ? strstr(text, "MemTotal:") : NULL;
-	return line ? strtoull(line + strlen("MemTotal:"), NULL, 10) * 1024 : 0;
+	uint64_t bytes = 0;
+	machine_node_memory(root, -1, "MemTotal", &bytes);
+	return bytes;
 }
 
 /* The size of the file system at /dev/shm, the last one mounted there; 0: there is none. A tmpfs without a size has
@@ -270,7 +270,7 @@ static void hugetlb_pools(const struct doctor_subject *subject, struct doctor_fi
 	struct idset all, nodes;
 	char path[PATH_MAX], text[sizeof f->found] = "";
 	bool alike = true;
-	doctor_nodes(subject->root, &all, &nodes);
+	machine_nodes(subject->root, &all, &nodes);
 	snprintf(path, sizeof path, "%s/sys/devices/system/node/node%d/hugepages", subject->root ? subject->root : "",
 		 idset_first(&nodes));
 	DIR *directory = opendir(path);

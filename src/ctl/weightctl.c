@@ -26,6 +26,7 @@ static const struct command {
 	{"adapter", "COMMAND", 1, 3, weightctl_adapter, "load NAME PATH, unload NAME, or list: a model's adapters"},
 	{"stop", "", 0, 0, weightctl_stop, "stop the daemon and wait until it is gone"},
 	{"doctor", "", 0, 0, weightctl_doctor, "what about this machine is wrong, and what to do about it"},
+	{"numastat", "", 0, 0, weightctl_numastat, "on which nodes the memory of processes and copies lies"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -38,9 +39,10 @@ enum {
 	FOR_ADAPTER = 32,
 	FOR_STOP = 64,
 	FOR_DOCTOR = 128,
+	FOR_NUMASTAT = 256,
 	FOR_CALLS = FOR_RUN | FOR_COMPLETE,
-	FOR_DAEMON = FOR_STATUS | FOR_ADAPTER | FOR_STOP | FOR_DOCTOR, /* over its control socket */
-	FOR_ALL = 255
+	FOR_DAEMON = FOR_STATUS | FOR_ADAPTER | FOR_STOP | FOR_DOCTOR | FOR_NUMASTAT, /* over its control socket */
+	FOR_ALL = 511
 };
 
 /* The letters of options without a short form lie past the characters. */
@@ -93,7 +95,8 @@ static const struct choice {
 	{"threads", "N", OPTION_THREADS, FOR_BENCH, "compute threads (default: the daemon's choice)"},
 	{"set", "KEY=VALUE", OPTION_SET, FOR_BENCH, "a setting of weightd.conf for the measured daemon; repeatable"},
 	{"quality", "FILE", OPTION_QUALITY, FOR_BENCH, "compare predictions of this text with float32 ones instead"},
-	{"sysroot", "DIR", OPTION_SYSROOT, FOR_DOCTOR, "read /proc and /sys below DIR: another machine's, recorded"},
+	{"sysroot", "DIR", OPTION_SYSROOT, FOR_DOCTOR | FOR_NUMASTAT,
+	 "read /proc and /sys below DIR: another machine's, recorded"},
 };
 enum { N_CHOICES = sizeof choices / sizeof choices[0] };
 

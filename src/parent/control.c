@@ -212,6 +212,10 @@ static void obey(struct control *c, struct control_client *client)
 			client->answer = status_json(c->parent, &client->n_answer);
 		if (rc && !client->answer)
 			drop(client);
+	} else if (!strcmp(client->line, "overview")) {
+		client->answer = status_json(c->parent, &client->n_answer);
+		if (!client->answer)
+			drop(client);
 	} else if (!strcmp(client->line, "stop")) {
 		log_info("stop requested over the control socket");
 		parent_stop(c->parent);
@@ -224,7 +228,7 @@ static void obey(struct control *c, struct control_client *client)
 		begin_adapter(c, client);
 	} else {
 		answer_text(client,
-			    "{\"error\":\"unknown command; known are: status, stop, bench, quality, adapter\"}\n");
+			    "{\"error\":\"unknown command; known are: status, overview, stop, bench, quality, adapter\"}\n");
 	}
 }
 

@@ -2,6 +2,7 @@
  * connect (checked with SO_PEERCRED besides the socket's mode).
  *
  *   status    a fresh placement check, then the state of everything     stop    begins an orderly stop
+ *   overview  the same state at once, with placement as it was last checked: cheap enough for once a second
  *   bench PROMPT GENERATE STREAMS DEPTH    has an idle worker measure itself
  *   quality TOKEN TOKEN ...                has one judge its numerics by a text
  *   adapter load NAME MODEL PATH           answered when it is served; MODEL -: the only one; a name that is taken

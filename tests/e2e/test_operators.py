@@ -1,13 +1,17 @@
-"""What operators ask of a machine and of the daemon on it: weightctl doctor, against the real machine, the real daemon and
-recorded machines."""
+"""What operators ask of a machine and of the daemon on it (weightctl doctor, numastat), against the real machine, the real
+daemon and recorded machines."""
 
 import json
 import os
+import re
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
 import weightd
+from control import Control
 
 FINDINGS = {
     "dev_shm",
@@ -103,3 +107,95 @@ def test_doctor_tells_of_a_daemon_that_may_not_lock(start, tiny):
     unlocked = [worker for worker in daemon.status()["workers"] if not worker["locked"]]
     assert unlocked, "the limit was to keep the worker from locking"
     assert finding["verdict"] == "wrong" and "LimitMEMLOCK=infinity" in finding["remedy"]
+
+
+MIB = 1048576
+
+
+def numa_maps(pid):
+    """Bytes of all mappings, and of those of named copies."""
+    everything = copies = 0
+    for line in Path(f"/proc/{pid}/numa_maps").read_text().splitlines():
+        words = dict(word.partition("=")[::2] for word in line.split()[2:])
+        pages = sum(int(count) for word, count in words.items() if re.fullmatch(r"N\d+", word))
+        size = pages * int(words.get("kernelpagesize_kB", 0)) * 1024
+        everything += size
+        copies += size * words.get("file", "").startswith("/dev/shm/weightd.")
+    return everything, copies
+
+
+def test_numastat_counts_what_the_kernel_counts(daemon):
+    found = json.loads(daemon.ctl("numastat", "--json").stdout)
+    status = daemon.status()
+    assert {process["pid"] for process in found["processes"]} == {
+        status["pid"],
+        status["front"]["pid"],
+        *(worker["pid"] for worker in status["workers"]),
+    }
+    for process in found["processes"]:
+        own = sum(sum(process[kind]) for kind in ("huge", "heap", "stack", "private"))
+        everything, copies = numa_maps(process["pid"])
+        assert abs(own + sum(process["copies"]) - everything) < MIB // 2, process
+        assert sum(process["copies"]) == copies, process
+    sizes = {copy["segment"]: copy["bytes"] for model in status["models"] for copy in model["copies"]}
+    assert {copy["segment"]: sum(copy["bytes"]) for copy in found["copies"]} == sizes
+    assert all(copy["mappings"] for copy in found["copies"])
+
+
+def test_numastat_agrees_with_numastat(daemon):
+    if not shutil.which("numastat"):
+        pytest.skip("numastat is not installed")
+    found = json.loads(daemon.ctl("numastat", "--json").stdout)
+    worker = next(process for process in found["processes"] if process["role"].startswith("worker 0"))
+    table = subprocess.run(["numastat", "-p", str(worker["pid"])], capture_output=True, text=True, check=True).stdout
+    theirs = {row[0]: float(row[-1]) for line in table.splitlines() if (row := line.split()) and row[0] != "Per-node"
+              and re.fullmatch(r"[\d.]+", row[-1])}
+    for kind in ("Huge", "Heap", "Stack"):
+        assert abs(sum(worker[kind.lower()]) / MIB - theirs[kind]) < 0.25, (kind, worker, table)
+    assert abs((sum(worker["private"]) + sum(worker["copies"])) / MIB - theirs["Private"]) < 0.25, (worker, table)
+
+
+def test_numastat_for_people_on_two_nodes(machine):
+    """A machine and a daemon that are not there: files of the kernel, and a socket that answers."""
+    for node, free in (0, 3072), (1, 5120):
+        (machine / f"sys/devices/system/node/node{node}/meminfo").write_text(
+            f"Node {node} MemTotal:       8388608 kB\nNode {node} MemFree:        {free * 1024} kB\n"
+            f"Node {node} HugePages_Total:     {node}\n")
+    with open(machine / "proc/meminfo", "a") as meminfo:
+        meminfo.write("Hugepagesize:       2048 kB\n")
+    for pid, node in (11, 0), (12, 1):
+        (machine / f"proc/{pid}").mkdir()
+        (machine / f"proc/{pid}/numa_maps").write_text(
+            f"5500 prefer:{node} heap anon=256 N{node}=256 kernelpagesize_kB=4\n"
+            f"7f00 bind:{node} file=/dev/shm/weightd.x.m.g1.n{node} dirty=2560 N{node}=2560 kernelpagesize_kB=4\n")
+    answer = {
+        "parent": {"pid": 9},  # it is gone
+        "front": {"pid": 0},  # and this one not there yet
+        "workers": [{"pid": 11, "index": 0, "model": "m"}, {"pid": 12, "index": 1, "model": "m"}],
+        "models": [{"copies": [{"segment": f"/weightd.x.m.g1.n{node}"} for node in (0, 1, 2)]}],
+    }
+    socket = machine.parent / "control"
+    control = Control(socket, json.dumps(answer).encode())
+    ask = [weightd.WEIGHTCTL, "numastat", "--control", socket, "--sysroot", machine]
+    result = subprocess.run(ask, capture_output=True, text=True, timeout=60)
+    control.listener.close()
+    assert result.returncode == 0, result.stderr
+    assert control.lines == ["overview\n"]
+    rows = [re.split(r"\s{2,}", line.strip()) for line in result.stdout.splitlines()]
+    for row in (
+        ["MemTotal", "8192.00", "8192.00", "16384.00"],
+        ["MemFree", "3072.00", "5120.00", "8192.00"],
+        ["HugePages_Total", "0.00", "2.00", "2.00"],
+        ["11 (worker 0, m)", "1.00", "0.00", "1.00"],
+        ["12 (worker 1, m)", "0.00", "1.00", "1.00"],
+        ["/weightd.x.m.g1.n0", "10.00", "0.00", "10.00"],
+        ["/weightd.x.m.g1.n1", "0.00", "10.00", "10.00"],
+        ["/weightd.x.m.g1.n2 (not mapped)", "0.00", "0.00", "0.00"],
+        ["Processes and copies", "11.00", "11.00", "22.00"],
+    ):
+        assert row in rows, f"{row} is not in\n{result.stdout}"
+
+
+def test_numastat_without_a_daemon(machine):
+    ask = [weightd.WEIGHTCTL, "numastat", "--control", machine.parent / "nobody"]
+    assert subprocess.run(ask, capture_output=True, timeout=60).returncode == 3

@@ -7,7 +7,6 @@ import pty
 import re
 import select
 import signal
-import socket
 import socketserver
 import subprocess
 import threading
@@ -16,6 +15,7 @@ import time
 import pytest
 
 import weightd
+from control import Control
 
 STATUS = {
     "version": "9.9",
@@ -84,28 +84,6 @@ STATUS = {
     "private_bytes_total": 25000000,
     "private_peak_bytes_total": 94500000,
 }
-
-
-class Control:
-    """A control socket that gives one answer to every line and remembers the lines."""
-
-    def __init__(self, path, answer):
-        self.lines = []
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.bind(str(path))
-        self.listener.listen()
-        self.answer = answer
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            with client:
-                self.lines.append(client.makefile().readline())
-                client.sendall(self.answer)
 
 
 def weightctl(*arguments, **more):

@@ -1,0 +1,54 @@
+#include "src/ctl/machine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "numa/kernfile.h"
+
+/* A list of numbers in a file; false: there is none. */
+static bool read_list(const char *root, const char *path, struct idset *out)
+{
+	char text[32768]; /* 4096 CPUs, worst case every second one */
+	idset_clear(out);
+	return kernfile_read(root, path, text, sizeof text) >= 0 && !idset_parse(text, out, NULL);
+}
+
+void machine_nodes(const char *root, struct idset *nodes, struct idset *with_memory)
+{
+	if (!read_list(root, "/sys/devices/system/node/online", nodes))
+		idset_add(nodes, 0);
+	if (!read_list(root, "/sys/devices/system/node/has_memory", with_memory))
+		*with_memory = *nodes;
+}
+
+void machine_node_cpus(const char *root, unsigned node, struct idset *cpus)
+{
+	char path[96];
+	snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
+	if (!read_list(root, path, cpus))
+		read_list(root, "/sys/devices/system/cpu/online", cpus);
+}
+
+/* "Key:   123 kB" among the lines of a meminfo text. */
+static bool meminfo_field(const char *text, const char *key, uint64_t *out)
+{
+	size_t n = strlen(key);
+	for (const char *at = text; (at = strstr(at, key)); at += n) {
+		bool whole = (at == text || at[-1] == '\n' || at[-1] == ' ') && at[n] == ':';
+		if (!whole)
+			continue;
+		char *end;
+		*out = strtoull(at + n + 1, &end, 10) * (strncmp(end, " kB", 3) ? 1 : 1024);
+		return true;
+	}
+	return false;
+}
+
+bool machine_node_memory(const char *root, int node, const char *key, uint64_t *out)
+{
+	char path[96] = "/proc/meminfo", text[16384];
+	if (node >= 0)
+		snprintf(path, sizeof path, "/sys/devices/system/node/node%d/meminfo", node);
+	return kernfile_read(root, path, text, sizeof text) > 0 && meminfo_field(text, key, out);
+}
