@@ -9,7 +9,7 @@
  *
  * Up to eight rows share the codes: 8 sums and 8 totals of 32 registers; twelve gain nothing. Every row's arithmetic is
  * the same in each width. Many rows take four block rows at a time, which stay in L2 while the activations pass by; few
- * rows take one, which stays in L1. */
+ * rows take one, which stays in L1. The last pass over a block row asks for those that come after it. */
 #include <math.h>
 
 #include "src/kernel/group_avx512.h"
@@ -165,9 +165,20 @@ ALWAYS_INLINE __m512i begin_sum(enum pack_kind kind, const struct int8_group *gr
 	return offset == 8 ? sum : _mm512_slli_epi32(sum, offset == 16 ? 1 : offset == 32 ? 2 : 4);
 }
 
-/* One block row times `n_rows` (a constant, at most WIDEST) rows from `tiles` on. */
-ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, const uint8_t *block_row, const struct int8_group *tiles,
-			    uint32_t n_groups, float *y, size_t y_stride, __mmask16 lanes)
+/* From how many rows on the next block row is asked for. Where few rows take simple codes as fast as memory gives them,
+ * the hardware looks ahead by itself, and does it better. */
+ALWAYS_INLINE int prefetch_rows(enum pack_kind kind)
+{
+	if (kind == PACK_Q8_0)
+		return WIDEST;
+	return kind == PACK_Q4_0 || kind == PACK_IQ4_NL ? 2 : 1;
+}
+
+/* One block row times `n_rows` (a constant, at most WIDEST) rows from `tiles` on. `next` is what will be read after it,
+ * or NULL. */
+ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, const uint8_t *block_row, const uint8_t *next,
+			    const struct int8_group *tiles, uint32_t n_groups, float *y, size_t y_stride,
+			    __mmask16 lanes)
 {
 	const struct layout l = layout_of(kind);
 	const int n_spans = PACK_GROUP / l.span, span_quads = l.span / 4;
@@ -180,6 +191,8 @@ ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, const uint8_t *bloc
 		const struct group group = layout_group(kind, block_row, g);
 		const struct int8_group *x[WIDEST / INT8_ROWS];
 
+		if (next && n_rows >= prefetch_rows(kind))
+			layout_prefetch(kind, next, g);
 		UNROLL
 		for (int t = 0; t < (n_rows + INT8_ROWS - 1) / INT8_ROWS; t++)
 			x[t] = tiles + (size_t)t * n_groups + g;
@@ -222,26 +235,26 @@ ALWAYS_INLINE void multiply(enum pack_kind kind, int n_rows, const uint8_t *bloc
 }
 
 /* One block row times `n` rows, at most WIDEST, from `tiles` on. */
-ALWAYS_INLINE void multiply_some(enum pack_kind kind, uint32_t n, const uint8_t *block_row,
+ALWAYS_INLINE void multiply_some(enum pack_kind kind, uint32_t n, const uint8_t *block_row, const uint8_t *next,
 				 const struct int8_group *tiles, uint32_t n_groups, float *y, size_t y_stride,
 				 __mmask16 lanes)
 {
 	if (n == WIDEST) {
-		multiply(kind, WIDEST, block_row, tiles, n_groups, y, y_stride, lanes);
+		multiply(kind, WIDEST, block_row, next, tiles, n_groups, y, y_stride, lanes);
 		return;
 	}
 	if (n >= INT8_ROWS) {
-		multiply(kind, INT8_ROWS, block_row, tiles, n_groups, y, y_stride, lanes);
+		multiply(kind, INT8_ROWS, block_row, n == INT8_ROWS ? next : NULL, tiles, n_groups, y, y_stride, lanes);
 		n -= INT8_ROWS;
 		tiles += n_groups;
 		y += INT8_ROWS * y_stride;
 	}
 	if (n == 3)
-		multiply(kind, 3, block_row, tiles, n_groups, y, y_stride, lanes);
+		multiply(kind, 3, block_row, next, tiles, n_groups, y, y_stride, lanes);
 	else if (n == 2)
-		multiply(kind, 2, block_row, tiles, n_groups, y, y_stride, lanes);
+		multiply(kind, 2, block_row, next, tiles, n_groups, y, y_stride, lanes);
 	else if (n == 1)
-		multiply(kind, 1, block_row, tiles, n_groups, y, y_stride, lanes);
+		multiply(kind, 1, block_row, next, tiles, n_groups, y, y_stride, lanes);
 }
 
 ALWAYS_INLINE void product(enum pack_kind kind, const struct matrix *w, uint32_t begin, uint32_t end,
@@ -257,11 +270,15 @@ ALWAYS_INLINE void product(enum pack_kind kind, const struct matrix *w, uint32_t
 		for (uint32_t first = 0; first < x->n_rows; first += WIDEST) {
 			const uint32_t n = x->n_rows - first < WIDEST ? x->n_rows - first : WIDEST;
 
-			for (uint32_t block = from; block < to; block++)
-				multiply_some(kind, n, (const uint8_t *)w->data + block * block_row_bytes,
+			for (uint32_t block = from; block < to; block++) {
+				const uint8_t *block_row = (const uint8_t *)w->data + block * block_row_bytes;
+				const bool ask = first + n == x->n_rows && block + together < end;
+
+				multiply_some(kind, n, block_row, ask ? block_row + together * block_row_bytes : NULL,
 					      x->groups + (size_t)(first / INT8_ROWS) * n_groups, n_groups,
 					      y + first * y_stride + block * PACK_ROWS, y_stride,
 					      lanes_avx512(w->rows - block * PACK_ROWS));
+			}
 		}
 	}
 }

@@ -113,6 +113,17 @@ ALWAYS_INLINE struct group layout_group(enum pack_kind kind, const uint8_t *bloc
 	return (struct group){block + LAYOUT_HEAD_BYTES + in_block * (size_t)l.group_bytes, block, in_block};
 }
 
+/* Asks for the g-th part of a block row of which every group has one, its size a group's: it is to be in L2 when the
+ * block row's turn comes. A plain walk leaves that to the hardware, which stops at every 4 KiB. */
+ALWAYS_INLINE void layout_prefetch(enum pack_kind kind, const uint8_t *block_row, uint32_t g)
+{
+	const int bytes = (int)layout_block_bytes(kind) / (layout_of(kind).super ? LAYOUT_SUPER_GROUPS : 1);
+
+	UNROLL
+	for (int at = 0; at < bytes; at += 64)
+		__builtin_prefetch(block_row + g * (size_t)bytes + at, 0, 2);
+}
+
 /* The second float16 a row: dmin, or the minimum itself. */
 ALWAYS_INLINE const uint8_t *layout_second_halves(const struct group *group)
 {
