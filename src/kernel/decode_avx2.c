@@ -10,6 +10,9 @@
  *   the rows behind      three at a time are multiplied with those: twelve sums, a register of codes and three of
  *                        activations are what 16 registers hold, and seven loads serve twelve products.
  *
+ * While a block row is multiplied, the next one is asked for, which doubles the speed of 16-bit rows and gives codes a
+ * fifth. (The hardware's own looking ahead ends at every page.)
+ *
  * Codes are exact in float32 and products and sums the same in both, so no row's arithmetic depends on its company. */
 #include "src/kernel/group_avx2.h"
 #include "src/kernel/levels.h"
@@ -124,10 +127,11 @@ ALWAYS_INLINE void multiply_half(enum pack_kind kind, int n_rows, const uint8_t 
 }
 
 /* Groups [begin, end) of a block row times the first `n_rows` (a constant, at most FIRST) activation rows, on top of
- * `total`. `keep`: NULL (a constant), or where what follows from the stored bits is left for the rows behind. */
-ALWAYS_INLINE void multiply_first(enum pack_kind kind, int n_rows, const uint8_t *block_row, uint32_t begin,
-				  uint32_t end, const struct code_table_avx2 *table, const struct activations *x,
-				  struct chunk *keep, __m256 (*total)[2])
+ * `total`. `next` is the block row that will be read after this one, or NULL. `keep`: NULL (a constant), or where what
+ * follows from the stored bits is left for the rows behind. */
+ALWAYS_INLINE void multiply_first(enum pack_kind kind, int n_rows, const uint8_t *block_row, const uint8_t *next,
+				  uint32_t begin, uint32_t end, const struct code_table_avx2 *table,
+				  const struct activations *x, struct chunk *keep, __m256 (*total)[2])
 {
 	const struct layout l = layout_of(kind);
 	const int n_spans = spans_of(kind);
@@ -140,6 +144,9 @@ ALWAYS_INLINE void multiply_first(enum pack_kind kind, int n_rows, const uint8_t
 		values[r] = x->f32 + (size_t)r * x->cols + begin * (size_t)PACK_GROUP;
 	for (uint32_t g = begin; g < end; g++) {
 		const struct group group = layout_group(kind, block_row, g);
+
+		if (next && (kind != PACK_F32 || keep))
+			layout_prefetch(kind, next, g);
 		UNROLL
 		for (int span = 0; span < n_spans; span++, span_sum++) {
 			const int first_pair = GROUP_PAIRS / n_spans * span;
@@ -266,8 +273,8 @@ CHUNK_FUNCTION(multiply_halves, 2, true, false)
 CHUNK_FUNCTION(multiply_halves_minimum, 2, true, true)
 #undef CHUNK_FUNCTION
 
-ALWAYS_INLINE void multiply_many(enum pack_kind kind, const uint8_t *block_row, const struct code_table_avx2 *table,
-				 const struct activations *x, __m256 (*total)[2])
+ALWAYS_INLINE void multiply_many(enum pack_kind kind, const uint8_t *block_row, const uint8_t *next,
+				 const struct code_table_avx2 *table, const struct activations *x, __m256 (*total)[2])
 {
 	const struct layout l = layout_of(kind);
 	const uint32_t n_groups = x->cols / PACK_GROUP;
@@ -277,7 +284,7 @@ ALWAYS_INLINE void multiply_many(enum pack_kind kind, const uint8_t *block_row, 
 	for (uint32_t begin = 0; begin < n_groups; begin += CHUNK_GROUPS) {
 		chunk.begin = begin;
 		chunk.end = n_groups - begin < CHUNK_GROUPS ? n_groups : begin + CHUNK_GROUPS;
-		multiply_first(kind, FIRST, block_row, chunk.begin, chunk.end, table, x, &chunk, total);
+		multiply_first(kind, FIRST, block_row, next, chunk.begin, chunk.end, table, x, &chunk, total);
 		if (!l.span)
 			multiply_plain(&tiles);
 		else if (l.span == PACK_GROUP)
@@ -308,15 +315,16 @@ ALWAYS_INLINE void product(enum pack_kind kind, const struct matrix *w, uint32_t
 
 	for (uint32_t block = begin; block < end; block++) {
 		const uint8_t *block_row = (const uint8_t *)w->data + block * block_row_bytes;
+		const uint8_t *next = block + 1 < end ? block_row + block_row_bytes : NULL;
 
 		for (uint32_t r = 0; r < x->n_rows; r++)
 			total[r][0] = total[r][1] = _mm256_setzero_ps();
 		if (x->n_rows == 1)
-			multiply_first(kind, 1, block_row, 0, n_groups, &table, x, NULL, total);
+			multiply_first(kind, 1, block_row, next, 0, n_groups, &table, x, NULL, total);
 		else if (x->n_rows == FIRST)
-			multiply_first(kind, FIRST, block_row, 0, n_groups, &table, x, NULL, total);
+			multiply_first(kind, FIRST, block_row, next, 0, n_groups, &table, x, NULL, total);
 		else
-			multiply_many(kind, block_row, &table, x, total);
+			multiply_many(kind, block_row, next, &table, x, total);
 		store_totals(total, x->n_rows, w->rows - block * PACK_ROWS, y + block * PACK_ROWS, y_stride);
 	}
 }
