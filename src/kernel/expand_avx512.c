@@ -42,6 +42,8 @@ ALWAYS_INLINE void expand(enum pack_kind kind, const struct matrix *w, const str
 
 		for (uint32_t g = slab->group_begin; g < slab->group_end; g++) {
 			const struct group group = layout_group(kind, block_row, g);
+
+			layout_prefetch(kind, block_row + block_row_bytes, g);
 			expand_group(kind, &group, &table, out, slab->n);
 			out += slab->n * PACK_GROUP;
 		}
