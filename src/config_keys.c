@@ -332,7 +332,7 @@ static const struct config_key engine_keys[] = {
 	{"prefill_share", KEY_NUMBER, MEMBER(prefill_share), .min = 10, .max = 100, .fallback = "50",
 	 .help = "Percent of a step's time that a prompt may take while answers are being generated: with 50 a running "
 		 "answer's tokens come at half their speed during long prompts. Each further prompt that "
-		 "waits adds half as much beside what the answers have (with 50 three take two thirds), together at "
+		 "waits adds a quarter as much beside what the answers have (with 50 five take two thirds), together at "
 		 "most the larger of this and 90 percent. 100: chunks are always whole, and a token waits for one."},
 	{"max_running", KEY_NUMBER, MEMBER(max_running), .min = 1, .max = 32, .fallback = "32",
 	 .help = "Calls of a worker that generate together in one batch."},

@@ -18,15 +18,15 @@ static uint64_t fastest_decode(const struct pace *pace)
 	return fastest;
 }
 
-/* What layers may take beside a decode pass: its time s / (1 - s) times for the first prompt, half of that more for
- * each further one, PACE_TIMES_MAX times at most unless the first one's is more. */
+/* What layers may take beside a decode pass: its time s / (1 - s) times for the first prompt, a quarter of that more
+ * for each further one, PACE_TIMES_MAX times at most unless the first one's is more. */
 static uint64_t budget(const struct pace *pace, uint32_t n_prompts)
 {
-	uint64_t share = pace->share, rest = 100 - share, halves = share * (n_prompts + UINT64_C(1));
+	uint64_t share = pace->share, rest = 100 - share, quarters = share * (n_prompts + UINT64_C(3));
 	if (!rest)
 		return UINT64_MAX;
-	halves = smaller(halves, 2 * PACE_TIMES_MAX * rest);
-	return fastest_decode(pace) * (halves < 2 * share ? 2 * share : halves) / (2 * rest);
+	quarters = smaller(quarters, 4 * PACE_TIMES_MAX * rest);
+	return fastest_decode(pace) * (quarters < 4 * share ? 4 * share : quarters) / (4 * rest);
 }
 
 void pace_decoded(struct pace *pace, uint32_t n_rows, uint64_t ns, uint32_t n_prompts)

@@ -8,11 +8,11 @@
  * With a share of s the layers may take s / (1 - s) of what the decode pass took, so a stream's gap becomes at most
  * 1 / (1 - s) of the undisturbed one.
  *
- * Where several prompts wait, each counts: every further one adds half of what the first has, up to PACE_TIMES_MAX.
+ * Where several prompts wait, each counts: every further one adds a quarter of what the first has, up to PACE_TIMES_MAX.
  * With one share for all, the first answer of many users who come together would hold up all others as if only one
  * waited; with a whole share for each, the answers of a few users would stutter more than those users gain. The bound
- * is what keeps an answer alive beside any number of prompts: with a share of 50 its gap is 2, 2.5, 3 and at last 10
- * times the undisturbed one.
+ * is what keeps an answer alive beside any number of prompts: with a share of 50 its gap is 2, 2.25, 2.5 and at last
+ * 10 times the undisturbed one.
  *
  * Two decisions follow. Within a step: does another layer still fit? It is assumed to take what the fastest of its pass
  * took. When a pass begins: how many rows? As many as make one layer fill most of the prompts' time. More rows are

@@ -103,10 +103,10 @@ START_TEST(each_prompt_that_waits_counts)
 		uint32_t share, n_prompts;
 		uint64_t budget; /* beside a pass of 9000 */
 	} rules[] = {
-		{50, 0, 9000},	 {50, 1, 9000},	  {50, 2, 13500},  {50, 8, 40500},
-		{50, 17, 81000}, {50, 32, 81000}, {25, 3, 6000},   {10, 1, 1000},
-		{10, 32, 16500}, {75, 2, 40500},  {75, 5, 81000},  {90, 1, 81000},
-		{90, 2, 81000},	 {96, 1, 216000}, {96, 9, 216000}, {100, 1, UINT64_MAX},
+		{50, 0, 9000},	 {50, 1, 9000},	       {50, 2, 11250}, {50, 8, 24750}, {50, 32, 78750},
+		{50, 33, 81000}, {50, 34, 81000},      {25, 3, 4500},  {10, 1, 1000},  {10, 32, 8750},
+		{75, 2, 33750},	 {75, 9, 81000},       {90, 1, 81000}, {90, 2, 81000}, {96, 1, 216000},
+		{96, 9, 216000}, {100, 1, UINT64_MAX},
 	};
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
 		struct pace pace;
@@ -122,7 +122,7 @@ START_TEST(prompts_that_wait_together_are_paced_together)
 {
 	struct machine m = small_model();
 	struct pace pace;
-	uint64_t budget = m.decode_ns * (1 + (uint64_t)_i) / 2, least = budget * 3 / 4;
+	uint64_t budget = m.decode_ns * (3 + (uint64_t)_i) / 4, least = budget * 3 / 4;
 	m.n_prompts = (uint32_t)_i;
 	pace_init(&pace, 50, CHUNK);
 	run(&m, &pace, 4000);
@@ -226,7 +226,7 @@ int main(void)
 	TCase *tc = tcase_create("worker_pace");
 	tcase_add_loop_test(tc, prompts_take_their_share_and_no_more, 0, 5);
 	tcase_add_test(tc, each_prompt_that_waits_counts);
-	tcase_add_loop_test(tc, prompts_that_wait_together_are_paced_together, 3, 18);
+	tcase_add_loop_test(tc, prompts_that_wait_together_are_paced_together, 5, 34);
 	tcase_add_test(tc, disturbances_change_little);
 	tcase_add_test(tc, answers_that_become_dearer_are_believed);
 	tcase_add_test(tc, prompts_alone_have_whole_chunks);
