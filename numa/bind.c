@@ -72,14 +72,18 @@ int bind_process_nodes(const struct idset *nodes, struct err *err)
 }
 
 /* The policy of one address must be MPOL_BIND to exactly `wanted`. */
-static int check_policy(const void *address, const struct idset *wanted, struct err *err)
+static int check_policy(const void *address, const struct idset *wanted, struct refusals *refused, struct err *err)
 {
 	struct idset nodes;
 	int mode = -1;
 	idset_clear(&nodes);
 	/* get_mempolicy only looks the address up; its prototype lacks the const. */
-	if (get_mempolicy(&mode, (unsigned long *)nodes.word, MASK_BITS, (void *)(uintptr_t)address, MPOL_F_ADDR))
-		return err_set(err, -errno, "cannot read a mapping's memory policy back: %s", strerror(errno));
+	if (get_mempolicy(&mode, (unsigned long *)nodes.word, MASK_BITS, (void *)(uintptr_t)address, MPOL_F_ADDR)) {
+		int rc = -errno;
+		return refusals_note(refused, NUMA_GET_MEMPOLICY, rc)
+			       ? 0
+			       : err_set(err, rc, "cannot read a mapping's memory policy back: %s", strerror(-rc));
+	}
 	if (mode != MPOL_BIND || !idset_equal(&nodes, wanted)) {
 		char text[64], wanted_text[64];
 		return err_set(err, -EIO, "asked for MPOL_BIND to node %s, the kernel reports policy %d on nodes '%s'",
@@ -89,17 +93,21 @@ static int check_policy(const void *address, const struct idset *wanted, struct 
 	return 0;
 }
 
-int bind_mapping(void *base, size_t bytes, unsigned node, struct err *err)
+int bind_mapping(void *base, size_t bytes, unsigned node, struct refusals *refused, struct err *err)
 {
 	struct idset nodes;
 	if (node >= IDSET_MAX || !bytes)
 		return err_set(err, -EINVAL, "cannot bind %zu bytes to node %u", bytes, node);
 	idset_clear(&nodes);
 	idset_add(&nodes, node);
-	if (mbind(base, bytes, MPOL_BIND, (unsigned long *)nodes.word, MASK_BITS, 0))
-		return err_set(err, -errno, "cannot bind a mapping of %zu bytes to node %u: %s", bytes, node,
-			       strerror(errno));
+	if (mbind(base, bytes, MPOL_BIND, (unsigned long *)nodes.word, MASK_BITS, 0)) {
+		int rc = -errno;
+		return refusals_note(refused, NUMA_MBIND, rc)
+			       ? 0
+			       : err_set(err, rc, "cannot bind a mapping of %zu bytes to node %u: %s", bytes, node,
+					 strerror(-rc));
+	}
 	/* Both ends: a mapping that is really two would show here. */
-	int rc = check_policy(base, &nodes, err);
-	return rc ? rc : check_policy((char *)base + bytes - 1, &nodes, err);
+	int rc = check_policy(base, &nodes, refused, err);
+	return rc ? rc : check_policy((char *)base + bytes - 1, &nodes, refused, err);
 }

@@ -3,6 +3,7 @@
 #define WEIGHTD_NUMA_BIND_H
 
 #include "numa/idset.h"
+#include "numa/refusal.h"
 
 /* The calling thread's affinity. Binding outside the inherited set is -EINVAL and says so. */
 int bind_thread(const struct idset *cpus, struct err *err);
@@ -15,7 +16,8 @@ int bind_process_memory(unsigned node, struct err *err);
 int bind_process_nodes(const struct idset *nodes, struct err *err);
 
 /* MPOL_BIND for a mapping, before its pages exist; then the policy is read back and compared. -EIO when the kernel
- * accepted it but reports another policy; -EPERM, -ENOSYS, -EINVAL as the kernel says. */
-int bind_mapping(void *base, size_t bytes, unsigned node, struct err *err);
+ * accepted it but reports another policy. 0 also when a call was refused, which is added to *refused: then the policy
+ * is not there, or not known to be. */
+int bind_mapping(void *base, size_t bytes, unsigned node, struct refusals *refused, struct err *err);
 
 #endif

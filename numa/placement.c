@@ -37,7 +37,8 @@ int placement_check(const void *base, size_t bytes, unsigned node, struct placem
 	if (!batch)
 		return -ENOMEM;
 	struct placement result = {.pages = pages};
-	for (size_t done = 0; done < pages && !result.refused;) {
+	int rc = 0;
+	for (size_t done = 0; done < pages && !rc;) {
 		size_t n = pages - done < BATCH_PAGES ? pages - done : BATCH_PAGES;
 		for (size_t i = 0; i < n; i++) {
 			/* move_pages lacks the const; asking does not write. */
@@ -45,19 +46,26 @@ int placement_check(const void *base, size_t bytes, unsigned node, struct placem
 			batch->status[i] = -EIO; /* never taken for a node if the kernel left it alone */
 		}
 		if (move_pages(0, n, batch->address, NULL, batch->status, 0))
-			result.refused = -errno;
+			rc = -errno;
 		else
 			count_status(batch, n, node, &result);
 		done += n;
 	}
 	free(batch);
+	if (rc && !refusals_note(&result.refused, NUMA_MOVE_PAGES, rc))
+		return rc;
 	*out = result;
 	return 0;
 }
 
+bool placement_wrong(const struct placement *placement)
+{
+	return !placement->refused.error[NUMA_MOVE_PAGES] && placement->on_node != placement->pages;
+}
+
 bool placement_verified(const struct placement *placement)
 {
-	return !placement->refused && placement->pages && placement->on_node == placement->pages;
+	return !refusals_any(&placement->refused) && placement->pages && placement->on_node == placement->pages;
 }
 
 int placement_repair(void *base, size_t bytes, unsigned node)

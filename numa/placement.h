@@ -3,6 +3,7 @@
 #define WEIGHTD_NUMA_PLACEMENT_H
 
 #include "numa/idset.h"
+#include "numa/refusal.h"
 
 struct placement {
 	uint64_t pages;	    /* base pages (4 KiB; a huge page counts as its parts) in the range: all are asked about */
@@ -10,14 +11,18 @@ struct placement {
 	uint64_t misplaced; /* on another node */
 	uint64_t absent;    /* not present (never touched, or swapped out) */
 	uint64_t unknown;   /* the kernel gave an error for the page */
-	int refused; /* 0, or the -errno with which the kernel refused to answer at all: placement is unverified */
+	struct refusals refused; /* of the calls that bind the pages and tell where they are: placement is unverified */
 };
 
 /* Asks about every page of [base, base + bytes) (page aligned; the caller has populated its page tables, else pages
- * count as absent). Fills *out also when refused. Returns 0 or -errno of a failed allocation. */
+ * count as absent). Fills *out also when move_pages is refused. Returns 0, or -errno when there is no answer for
+ * another reason. */
 int placement_check(const void *base, size_t bytes, unsigned node, struct placement *out);
 
-/* True when every page was confirmed on its node. */
+/* Whether it is known that pages are not where they belong: the kernel has answered, and not with the node for each. */
+bool placement_wrong(const struct placement *placement);
+
+/* True when every page was confirmed on its node, and nothing that keeps it there was refused. */
 bool placement_verified(const struct placement *placement);
 
 /* Moves the misplaced pages of a mapping that this process wrote (before it is published). Returns 0 or -errno. */

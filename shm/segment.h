@@ -36,6 +36,7 @@ struct segment_spec {
 	const char *model;    /* [A-Za-z0-9._-]+ */
 	uint32_t generation;
 	unsigned node;
+	const struct idset *cpus; /* of the node; memory is first touched from there. NULL, or empty: from anywhere */
 	uint64_t payload_bytes;
 	enum segment_backing backing;
 	enum segment_huge huge;
@@ -50,7 +51,8 @@ struct segment { /* being made: writable, private to its maker */
 	char name[SEGMENT_NAME_BYTES]; /* "" for memfd */
 	void *base;
 	uint64_t total_bytes;	  /* header page + payload, rounded up to the page size */
-	struct segment_spec spec; /* its strings are borrowed from the caller until publish or destroy */
+	struct segment_spec spec; /* what it points to is borrowed from the caller until publish or destroy */
+	struct refusals refused;  /* of the calls that were to bind it */
 };
 
 /* Placement and size of a published segment, as found by its maker or by a later check. */
@@ -69,7 +71,8 @@ int segment_name(const char *instance, const char *model, uint32_t generation, u
 
 /* The steps of create. On failure nothing is left behind. -ENOSPC: /dev/shm too small (with backing shm), -ENOMEM: the
  * node or the cgroup has not enough free memory (figures in `err`), -EEXIST: this very user has an object of the name.
- * Node memory that turns out short only while allocating gives -ENOMEM, too. */
+ * Node memory that turns out short only while allocating gives -ENOMEM, too. Where the kernel refuses to bind memory,
+ * pages go to the node whose CPUs first touch them, and the report will say that it was refused. */
 int segment_create(const struct segment_spec *spec, struct segment *out, struct err *err);
 
 static inline void *segment_payload(const struct segment *segment)
@@ -82,7 +85,7 @@ static inline void *segment_payload(const struct segment *segment)
  * when this returns. `from` is aligned as mappings are. Both segments have the same size, else -EINVAL. */
 int segment_copy(struct segment *to, const void *from, uint64_t from_bytes, const struct idset *cpus, struct err *err);
 
-/* The steps of publish. Placement that the kernel refused to tell does not fail it: the report says so. -EIO: pages
+/* The steps of publish. Binding and telling that the kernel refused do not fail it: the report says so. -EIO: pages
  * that are known to be misplaced and stay so. -ENOMEM: huge pages were demanded and not obtained. On success the
  * writable side is gone and *readonly_fd returns owned. With two or more copies the caller compares the digests. On
  * failure the segment is destroyed. `readonly_fd` is close-on-exec. */

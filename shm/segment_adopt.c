@@ -7,6 +7,7 @@
  *   the object      this user's, group and mode as publish sets them, no second name, or sealed: nobody else has a way
  *                   to its bytes
  *   the header      of this layout, packing and machine, for this instance, model, generation, node and source file
+ *   the policy      bound to the node, again if need be: its maker may not have been allowed to
  *   the pages       huge as far as they can be had, as after a load
  *   the digest      recomputed; the one in the header was written when the bytes were right
  *   the placement   asked of the kernel for every page
@@ -23,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "numa/bind.h"
 #include "shm/segment.h"
 #include "shm/segment_map.h"
 
@@ -122,19 +124,25 @@ static int check_content(const struct segment_view *view, const struct segment_s
 {
 	uint8_t digest[SEGMENT_DIGEST_BYTES];
 	struct segment_report found;
+	struct refusals refused = {{0}};
+	/* Takes no const, and changes no byte: the policy is the object's. */
+	int rc = bind_mapping((void *)(uintptr_t)view->base, view->total_bytes, wanted->node, &refused, err);
+	if (rc)
+		return rc;
 	if (wanted->huge != SEGMENT_HUGE_OFF) /* madvise takes no const; collapsing changes no byte */
 		segment_collapse((void *)(uintptr_t)view->base, view->total_bytes);
 	segment_digest(view->base, view->total_bytes, digest);
 	if (memcmp(digest, view->header->digest, sizeof digest))
 		return err_set(err, -EINVAL, "its bytes do not have the digest they had when it was made");
-	int rc = segment_check(view, wanted->node, &found, err);
+	rc = segment_check(view, wanted->node, &found, err);
 	if (rc)
 		return rc;
+	refusals_add(&found.placement.refused, &refused);
 	rc = check_huge(view, wanted->huge, found.huge_bytes + found.giant_bytes, err);
 	if (rc)
 		return rc;
 	const struct placement *p = &found.placement;
-	if (!p->refused && !placement_verified(p))
+	if (placement_wrong(p))
 		return err_set(err, -EINVAL, "%llu of its %llu pages are not on node %u",
 			       (unsigned long long)(p->pages - p->on_node), (unsigned long long)p->pages, wanted->node);
 	*report = found;

@@ -11,8 +11,10 @@
  *   - Huge pages are made before the memory is filled: made later, by collapsing, each byte is copied once more, into
  *     memory that is not in any cache, and that took longer than reading and packing together.
  *
- * Rejected: touching pages from a bound thread (first touch): a page that came from elsewhere would not be noticed
- * until the check, and one from the page cache of an earlier life keeps its old place. */
+ * Where mbind() is refused, as containers do, the kernel's own rule is what is left: a page comes from the node of the
+ * CPU that first touches it. So memory is allocated by a thread on the node's CPUs, always, as that also clears it
+ * where it is. That alone would not do: pages go elsewhere without a word when the node is full, and nothing holds
+ * them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -26,6 +28,7 @@
 #include "numa/bind.h"
 #include "numa/cgroup.h"
 #include "numa/topology.h"
+#include "shm/crew.h"
 #include "shm/segment.h"
 #include "shm/segment_map.h"
 #include "shm/segment_name.h"
@@ -132,6 +135,30 @@ static int allocate(const struct segment *segment, struct err *err)
 	return 0;
 }
 
+struct allocation {
+	const struct segment *segment;
+	struct err *err;
+	int rc;
+};
+
+static void allocate_part(void *context, unsigned part)
+{
+	struct allocation *allocation = context;
+	(void)part; /* there is one */
+	allocation->rc = allocate(allocation->segment, allocation->err);
+}
+
+static int allocate_near(const struct segment *segment, struct err *err)
+{
+	static const struct idset anywhere;
+	struct allocation allocation = {.segment = segment, .err = err};
+	const struct idset *cpus = segment->spec.cpus ? segment->spec.cpus : &anywhere;
+	int rc = crew_run(cpus, 1, allocate_part, &allocation);
+	if (rc)
+		return err_set(err, rc, "a thread on node %u: %s", segment->spec.node, strerror(-rc));
+	return allocation.rc;
+}
+
 int segment_create(const struct segment_spec *spec, struct segment *out, struct err *err)
 {
 	struct segment segment = {.fd = -1, .spec = *spec};
@@ -152,12 +179,12 @@ int segment_create(const struct segment_spec *spec, struct segment *out, struct 
 		err_set(err, rc, "mapping %llu bytes: %s", (unsigned long long)segment.total_bytes, strerror(-rc));
 		goto fail;
 	}
-	rc = bind_mapping(segment.base, segment.total_bytes, spec->node, err);
+	rc = bind_mapping(segment.base, segment.total_bytes, spec->node, &segment.refused, err);
 	if (rc)
 		goto fail;
 	if (spec->huge == SEGMENT_HUGE_OFF)
 		madvise(segment.base, segment.total_bytes, MADV_NOHUGEPAGE);
-	rc = allocate(&segment, err);
+	rc = allocate_near(&segment, err);
 	if (rc)
 		goto fail;
 	*out = segment;

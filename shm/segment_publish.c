@@ -44,12 +44,13 @@ static int check_placement(const struct segment *segment, struct placement *out,
 	}
 	if (rc)
 		return err_set(err, rc, "checking where the pages of node %u's copy are: %s", node, strerror(-rc));
-	if (!out->refused && !placement_verified(out))
+	if (placement_wrong(out))
 		return err_set(err, -EIO,
 			       "node %u: %llu of %llu pages are not there (%llu elsewhere, %llu absent, %llu unknown)",
 			       node, (unsigned long long)(out->pages - out->on_node), (unsigned long long)out->pages,
 			       (unsigned long long)out->misplaced, (unsigned long long)out->absent,
 			       (unsigned long long)out->unknown);
+	refusals_add(&out->refused, &segment->refused);
 	return 0;
 }
 

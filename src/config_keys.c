@@ -274,7 +274,10 @@ static const struct config_key placement_keys[] = {
 		 "who "
 		 "look for the word. Not with membind, preferred or another placement."},
 	{"strict", KEY_BOOL, MEMBER(strict), .fallback = "no",
-	 .help = "Whether to refuse to serve rather than to serve with less than was asked for of memory's place."},
+	 .help = "Whether to refuse to serve rather than to serve with less than was asked for of memory's place. Where "
+		 "the kernel, a container or a cpuset refuses a call that binds memory or tells where pages are, the "
+		 "daemon then ends with status 3 before it serves. no: it warns once, and placement is unverified in "
+		 "status, /health and /metrics."},
 	{"backing", KEY_WORD, MEMBER(backing), .words = backing_words, .fallback = "shm",
 	 .help = "What holds the weights: shm is a named POSIX shared memory object in /dev/shm, memfd a sealed "
 		 "anonymous one, "

@@ -234,13 +234,16 @@ struct message_state {
 	uint32_t n_nodes;
 	uint16_t node[64];
 	uint64_t worker_restarts;
-	uint32_t n_models; /* all that are configured */
+	struct refusals refused;
+	char placement[16]; /* the worst of all copies: "verified", "unverified" or "misplaced" */
+	uint32_t n_models;  /* all that are configured */
 	struct message_model model[16];
 };
 
 /* A node, and the pages of all copies that belong on it, as last checked. */
 struct figures_node {
-	uint32_t node, pad;
+	uint32_t node;
+	uint32_t verified; /* 1: all copies */
 	uint64_t pages, on_node, misplaced, absent, unknown;
 	uint64_t checked_ns;			       /* CLOCK_MONOTONIC, of the copy whose check is the oldest */
 	uint64_t small_bytes, huge_bytes, giant_bytes; /* of the copies, by the size of their pages (shm/segment.h) */
@@ -265,7 +268,8 @@ struct message_figures {
 };
 
 struct message_worker_ready { /* a worker's MESSAGE_READY */
-	uint64_t attach_ns;   /* from the segment's descriptor to a model that can be read: mapped, locked, checked */
+	struct refusals refused;
+	uint64_t attach_ns; /* from the segment's descriptor to a model that can be read: mapped, locked, checked */
 };
 
 struct message_front_ready { /* the front's */

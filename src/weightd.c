@@ -34,7 +34,8 @@ static const char usage[] =
 	"  -V, --version          print the version, exit\n"
 	"  -h, --help             print this, exit\n"
 	"\n"
-	"Exit status: 0 stopped as asked, 1 failed, 2 wrong usage or settings. See weightd(8) and weightd.conf(5).\n";
+	"Exit status: 0 stopped as asked, 1 failed, 2 wrong usage or settings, 3 strict = yes and placement\n"
+	"could not be verified. See weightd(8) and weightd.conf(5).\n";
 
 enum option_code {
 	OPTION_CHECK = 256,

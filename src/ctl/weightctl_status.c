@@ -202,6 +202,19 @@ static void print_totals(yyjson_val *root)
 	       table_bytes(number_of(root, "private_peak_bytes_total"), peak));
 }
 
+/* Of one copy the table tells. */
+static void print_placement(yyjson_val *root)
+{
+	yyjson_val *refused = yyjson_obj_get(root, "refused_calls"), *name, *error;
+	size_t i, n;
+	if (!yyjson_obj_size(refused))
+		return;
+	printf("placement is %s: the kernel refuses", text_of(root, "placement"));
+	yyjson_obj_foreach(refused, i, n, name, error)
+		printf("%s %s (%s)", i ? "," : "", yyjson_get_str(name), yyjson_get_str(error));
+	putchar('\n');
+}
+
 static void print_for_people(yyjson_val *root)
 {
 	char uptime[TABLE_UNIT_TEXT];
@@ -211,6 +224,7 @@ static void print_for_people(yyjson_val *root)
 	       text_of(root, "instance"), number_of(root, "pid"), text_of(root, "state"),
 	       table_duration(yyjson_get_num(yyjson_obj_get(root, "uptime_s")), uptime));
 	printf("socket %s, listen %s, io %s\n", text_of(root, "socket"), text_of(root, "listen"), text_of(root, "io"));
+	print_placement(root);
 	if (yyjson_arr_size(models)) {
 		print_models(models);
 		print_copies(root);

@@ -175,6 +175,23 @@ static void write_adapters(const struct front *front, struct api_json *out)
 	}
 }
 
+/* One sample for each word, as for health; and one for each refused call. */
+static void write_placement(const struct message_state *state, struct api_json *out)
+{
+	static const char *const words[] = {"verified", "unverified", "misplaced"};
+	metrics_text_family(out, "weightd_placement", "gauge",
+			    "1: what is known of where all weights are, as in /health.");
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		api_json_format(out, "weightd_placement{placement=\"%s\"} %d\n", words[i],
+				!strncmp(state->placement, words[i], sizeof state->placement));
+	metrics_text_family(out, "weightd_numa_refused", "gauge",
+			    "1: the call was refused with this error, so placement is unverified.");
+	for (unsigned call = 0; call < N_NUMA_CALLS; call++)
+		if (state->refused.error[call])
+			api_json_format(out, "weightd_numa_refused{call=\"%s\",error=\"%s\"} 1\n", numa_call_name(call),
+					refusal_error_name(state->refused.error[call]));
+}
+
 void metrics_write(struct front *front, struct api_json *out)
 {
 	const struct front_metrics *metrics = &front->metrics;
@@ -199,6 +216,7 @@ void metrics_write(struct front *front, struct api_json *out)
 		write_worker_metric(&front->fleet, &worker_metrics[i], out);
 	write_adapters(front, out);
 	write_weights(&front->state, out);
+	write_placement(&front->state, out);
 	metrics_text_single(out, "weightd_worker_restarts_total", "counter",
 			    "Workers replaced since the daemon started.", front->state.worker_restarts);
 	if (front->has_figures)

@@ -86,11 +86,12 @@ static void write_proof(const struct message_figures *figures, uint64_t now_ns, 
 {
 	const struct figures_node *end = figures->node + figures->n_nodes;
 	metrics_text_family(out, "weightd_weight_placement_verified", "gauge",
-			    "1: the kernel confirmed that every page of the node's weights is on it.");
+			    "1: the kernel confirmed that every page of the node's weights is on it, and refused "
+			    "nothing that keeps it there.");
 	for (const struct figures_node *n = figures->node; n < end; n++)
 		if (has_weights(n))
 			api_json_format(out, "weightd_weight_placement_verified{node=\"%u\"} %d\n", n->node,
-					n->pages && n->on_node == n->pages);
+					n->verified != 0);
 	metrics_text_family(out, "weightd_weight_check_age_seconds", "gauge",
 			    "Since the kernel was last asked; weightctl status asks again.");
 	for (const struct figures_node *n = figures->node; n < end; n++)

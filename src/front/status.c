@@ -132,6 +132,19 @@ static enum health model_health(struct front *front, const struct message_model 
 	return fleet ? of_fleet[fleet_check(&front->fleet, fleet, now_ns)] : HEALTH_LOADING;
 }
 
+/* Unverified is no reason not to be asked: answers do not depend on it. */
+static void write_placement(const struct message_state *state, struct api_json *out)
+{
+	char text[REFUSALS_TEXT];
+	const char *refused = refusals_format(&state->refused, text, sizeof text);
+	api_json_text(out, "],\"placement\":");
+	api_json_string(out, state->placement, strnlen(state->placement, sizeof state->placement));
+	if (!*refused)
+		return;
+	api_json_text(out, ",\"refused_calls\":");
+	api_json_string(out, refused, strlen(refused));
+}
+
 /* The worst of all models decides. */
 void status_health(struct front *front, struct connection *connection, enum front_route route)
 {
@@ -161,7 +174,8 @@ void status_health(struct front *front, struct connection *connection, enum fron
 		}
 		api_json_text(out, "}");
 	}
-	api_json_text(out, "],\"message\":");
+	write_placement(state, out);
+	api_json_text(out, ",\"message\":");
 	api_json_string(out, front->state.text, strnlen(front->state.text, sizeof front->state.text));
 	api_json_text(out, "}");
 	reply(front, connection, route, worst == HEALTH_OK ? 200 : 503, NULL, out);

@@ -184,15 +184,14 @@ static int make_copy(const struct adoption *adoption, const struct node_check *c
 	const struct segment_view *from = &adoption->first->view;
 	struct segment_spec spec;
 	struct segment made;
-	const struct idset *cpus;
 	load_order_spec(&adoption->order->load, check->node, &adoption->order->source, &spec);
 	spec.payload_bytes = from->header->payload_bytes;
-	int rc = load_order_cpus(adoption->topology, check->node, &cpus, err);
+	int rc = load_order_cpus(adoption->topology, check->node, &spec.cpus, err);
 	if (!rc)
 		rc = segment_create(&spec, &made, err);
 	if (rc)
 		return rc;
-	rc = segment_copy(&made, from->base, from->total_bytes, cpus, err);
+	rc = segment_copy(&made, from->base, from->total_bytes, spec.cpus, err);
 	if (rc) {
 		segment_destroy(&made);
 		return rc;

@@ -16,6 +16,9 @@ int load_copies_begin(struct load_copies *copies, const struct message_load *ord
 		load_order_spec(order, order->node[i], source, &spec);
 		spec.pack_layout = pack_layout;
 		spec.payload_bytes = payload_bytes;
+		rc = load_order_cpus(copies->topology, order->node[i], &spec.cpus, err);
+		if (rc)
+			break;
 		rc = segment_create(&spec, &copies->segments[i], err);
 		if (rc == -ENOSPC && spec.backing == SEGMENT_SHM) {
 			/* A container's /dev/shm is often 64 MiB; a memfd is not bounded by it. Status tells which it

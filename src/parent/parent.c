@@ -488,7 +488,7 @@ int parent_run(const struct config *config)
 	if (start(&parent, &err)) {
 		log_error("%s", err.text);
 		finish(&parent);
-		return 1;
+		return parent.exit_status ? parent.exit_status : 1;
 	}
 	adapters_begin(&parent);
 	notify_start(&parent);

@@ -20,6 +20,8 @@
 #include "src/parent/plan.h"
 #include "src/pulse.h"
 
+/* Exit statuses beside 0 and 1. */
+enum { PARENT_EXIT_STRICT = 3 }; /* strict = yes, and placement could not be verified */
 enum { PARENT_COPIES_MAX = 64, PARENT_WORKERS_MAX = 256, PARENT_GENERATION = 1 };
 
 enum model_state { MODEL_WAITING, MODEL_LOADING, MODEL_LOADED, MODEL_FAILED };
@@ -114,6 +116,7 @@ struct parent {
 	struct config config;
 	struct topology *topology;
 	struct plan plan;
+	struct refusals refused; /* NUMA calls, of any process so far */
 	uint64_t started_ns;
 	uint64_t uid, gid;	  /* of the children; UINT64_MAX: as the parent */
 	enum cpu_level cpu_level; /* of all workers */
@@ -180,6 +183,10 @@ enum model_standing model_standing(const struct parent *parent, uint32_t index, 
 
 /* Positions that calls of a loaded model may have: its own context, or context_tokens where that is less. */
 uint64_t parent_context(const struct parent *parent, const struct parent_model *model);
+
+/* What is known of where the weights are: "verified", "misplaced" or "unverified"; of one copy, or the worst of all. */
+const char *copy_placement(const struct parent_copy *copy);
+const char *parent_placement(const struct parent *parent);
 
 /* How a restart will find the copies of a loaded model: "adopt" (by name), "fdstore" or, not at all, "reload". */
 const char *parent_restart(const struct parent *parent, const struct parent_model *model);

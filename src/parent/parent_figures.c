@@ -22,7 +22,8 @@ static struct figures_node *find_node(struct message_figures *figures, uint32_t 
 	if (n == sizeof figures->node / sizeof *figures->node)
 		return NULL;
 	if (n == figures->n_nodes)
-		figures->node[figures->n_nodes++] = (struct figures_node){.node = node, .checked_ns = UINT64_MAX};
+		figures->node[figures->n_nodes++] =
+			(struct figures_node){.node = node, .verified = 1, .checked_ns = UINT64_MAX};
 	return &figures->node[n];
 }
 
@@ -45,6 +46,7 @@ static void add_copy(struct message_figures *figures, const struct parent_copy *
 	node->small_bytes += copy->segment.report.small_bytes;
 	node->huge_bytes += copy->segment.report.huge_bytes;
 	node->giant_bytes += copy->segment.report.giant_bytes;
+	node->verified &= placement_verified(p);
 	node->pages += p->pages;
 	node->on_node += p->on_node;
 	node->misplaced += p->misplaced;

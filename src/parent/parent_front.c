@@ -107,6 +107,8 @@ void front_tell_state(struct parent *parent)
 	}
 	add_adapters(&state, parent);
 	state.worker_restarts = parent->worker_restarts;
+	state.refused = parent->refused;
+	snprintf(state.placement, sizeof state.placement, "%s", parent_placement(parent));
 	tell(parent, MESSAGE_STATE, &state, sizeof state, NULL, 0);
 }
 

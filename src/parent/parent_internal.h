@@ -1,7 +1,8 @@
 /* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_adopt.c (leftovers),
  * parent_adapters.c and parent_adapters_load.c (adapters), parent_workers.c and parent_front.c (starting and
  * replacing), parent_watch.c (hangs), parent_notify.c (systemd), parent_verify.c (placement checks), parent_bench.c
- * (measuring), parent_figures.c (for /metrics), parent_plan.c (the plan, and being held to it). */
+ * (measuring), parent_placement.c (refused NUMA calls), parent_figures.c (for /metrics), parent_plan.c (the plan, and
+ * being held to it). */
 #ifndef WEIGHTD_PARENT_INTERNAL_H
 #define WEIGHTD_PARENT_INTERNAL_H
 
@@ -94,6 +95,12 @@ void notify_turn(struct parent *parent, uint64_t now_ns); /* the status line whe
 /* parent_verify.c */
 void verify_message(struct parent *parent, struct message *message);
 void verify_ended(struct parent *parent, int wait_status);
+
+/* parent_placement.c */
+/* Tries what a refusal of would else be found gigabytes later. With `strict` that is an error. */
+int placement_try(struct parent *parent, struct err *err);
+void placement_refused(struct parent *parent, const struct refusals *refused); /* as some process found */
+int placement_refused_at_start(struct parent *parent, const struct refusals *refused, struct err *err);
 
 /* parent_bench.c */
 bool bench_message(struct parent *parent, const struct parent_worker *worker, const struct message *message); /* its */

@@ -204,8 +204,8 @@ static void tell_segment(const struct parent *parent, const struct parent_model 
 						     : "an object without a name",
 		 (unsigned long long)p->on_node, (unsigned long long)p->pages,
 		 placement_verified(p) ? ""
-		 : p->refused	       ? " (unverified: the kernel refused to say)"
-				       : " (MISPLACED)");
+		 : placement_wrong(p)  ? " (MISPLACED)"
+				       : " (unverified)");
 	if (segment->name[0] &&
 	    !segment_name(parent->config.instance, model->config->name, PARENT_GENERATION, segment->node, plain,
 			  NULL) &&
@@ -214,7 +214,7 @@ static void tell_segment(const struct parent *parent, const struct parent_model 
 			    model->config->name, plain);
 }
 
-static void take_segment(const struct parent *parent, struct parent_model *model, struct message *message)
+static void take_segment(struct parent *parent, struct parent_model *model, struct message *message)
 {
 	const struct message_segment *segment = message_payload(message, sizeof *segment, 1);
 	if (!segment || model->n_copies == PARENT_COPIES_MAX) {
@@ -227,6 +227,7 @@ static void take_segment(const struct parent *parent, struct parent_model *model
 	copy->segment.name[sizeof copy->segment.name - 1] = '\0';
 	model->adopted |= copy->segment.adopted;
 	tell_segment(parent, model, &copy->segment);
+	placement_refused(parent, &copy->segment.report.placement.refused);
 	if (parent->config.backing == SEGMENT_SHM && segment->backing == SEGMENT_MEMFD)
 		log_warning("model '%s': /dev/shm is too small for node %u's copy, so it is in a memfd; a restart has "
 			    "to load it again",

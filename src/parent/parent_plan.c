@@ -47,17 +47,14 @@ static int make(const struct topology *topology, const struct config *config, st
 	return plan_make(topology, config, config->preferred[0] ? &roomy : NULL, out, err);
 }
 
-/* A refused memory policy is what the kernel will say of every copy, too: there it decides. */
-static int hold(const struct plan *plan, const struct config *config, struct err *err)
+static int hold(struct parent *parent, struct err *err)
 {
-	int rc = bind_thread(&plan->cpus, err);
-	if (rc || !plan->memory_is_bound)
+	struct refusals refused = {{0}};
+	int rc = bind_thread(&parent->plan.cpus, err);
+	if (rc || !parent->plan.memory_is_bound)
 		return rc;
-	rc = bind_process_nodes(&plan->memory, err);
-	if (rc == 0 || config->strict)
-		return rc;
-	log_warning("membind: memory beside the copies is not bound: %s", err->text);
-	return 0;
+	rc = bind_process_nodes(&parent->plan.memory, err);
+	return refusals_note(&refused, NUMA_SET_MEMPOLICY, rc) ? placement_refused_at_start(parent, &refused, err) : rc;
 }
 
 int parent_make_plan(struct parent *parent, struct err *err)
@@ -66,7 +63,9 @@ int parent_make_plan(struct parent *parent, struct err *err)
 	if (rc == 0)
 		rc = make(parent->topology, &parent->config, &parent->plan, err);
 	if (rc == 0)
-		rc = hold(&parent->plan, &parent->config, err);
+		rc = placement_try(parent, err);
+	if (rc == 0)
+		rc = hold(parent, err);
 	if (rc == 0 && parent->plan.fell_back)
 		log_warning("preferred: node %.60s has not enough free memory; the copies go to node %d",
 			    parent->config.preferred, idset_first(&parent->plan.copy_nodes));

@@ -69,13 +69,20 @@ void verify_message(struct parent *parent, struct message *message)
 	if (parent->verify_adapters != parent->adapter_changes && is_adapters(parent, copy))
 		return;
 	bool was = placement_verified(&copy->segment.report.placement);
-	/* The digest stays the loader's: a check does not hash. */
+	/* The digest stays the loader's: a check does not hash. And it does not bind: what was refused then still is
+	 * not there. */
+	struct refusals refused = copy->segment.report.placement.refused;
+	refused.error[NUMA_MOVE_PAGES] = 0;
 	copy->segment.report.placement = verified->report.placement;
+	refusals_add(&copy->segment.report.placement.refused, &refused);
+	placement_refused(parent, &verified->report.placement.refused);
 	copy->segment.report.huge_bytes = verified->report.huge_bytes;
 	copy->segment.report.giant_bytes = verified->report.giant_bytes;
 	copy->segment.report.small_bytes = verified->report.small_bytes;
 	copy->checked_ns = clock_now_ns();
-	if (was && !placement_verified(&verified->report.placement))
+	if (was != placement_verified(&copy->segment.report.placement))
+		front_tell_state(parent);
+	if (was && placement_wrong(&verified->report.placement))
 		log_warning("node %u: %llu pages of a copy are not on their node any more", verified->node,
 			    (unsigned long long)verified->report.placement.misplaced);
 }

@@ -167,6 +167,8 @@ void worker_message(struct parent *parent, struct parent_worker *worker, struct 
 		ready = message_payload(message, sizeof *ready, 0);
 		worker->attach_ns = ready ? ready->attach_ns : 0;
 		worker->started = true;
+		if (ready)
+			placement_refused(parent, &ready->refused);
 		worker_try_ready(parent, worker);
 		break;
 	case MESSAGE_ADAPTER_ATTACHED:

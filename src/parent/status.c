@@ -39,11 +39,6 @@ static void add_digest(doc d, val object, const uint8_t digest[SEGMENT_DIGEST_BY
 	add_str(d, object, "digest", text);
 }
 
-static const char *placement_word(const struct placement *p)
-{
-	return placement_verified(p) ? "verified" : p->misplaced ? "misplaced" : "unverified";
-}
-
 static const char *backing_word(const struct message_segment *segment)
 {
 	return segment->backing == SEGMENT_MEMFD ? "memfd" : "shm";
@@ -67,7 +62,7 @@ static void add_copy(doc d, val copies, const struct parent_copy *copy)
 	add_uint(d, c, "misplaced", p->misplaced);
 	add_uint(d, c, "absent", p->absent);
 	add_uint(d, c, "unknown", p->unknown);
-	add_str(d, c, "placement", placement_word(p));
+	add_str(d, c, "placement", copy_placement(copy));
 	add_uint(d, c, "checked_ms_ago", (clock_now_ns() - copy->checked_ns) / MS);
 }
 
@@ -250,6 +245,16 @@ static void add_processes(doc d, val root, struct parent *parent)
 	add_uint(d, root, "private_peak_bytes_total", total.private_peak_bytes);
 }
 
+/* Of all copies together, and the NUMA calls that were refused, with their errors. */
+static void add_placement(doc d, val root, const struct parent *parent)
+{
+	add_str(d, root, "placement", parent_placement(parent));
+	val refused = yyjson_mut_obj_add_obj(d, root, "refused_calls");
+	for (unsigned call = 0; call < N_NUMA_CALLS; call++)
+		if (parent->refused.error[call])
+			add_str(d, refused, numa_call_name(call), refusal_error_name(parent->refused.error[call]));
+}
+
 char *status_json(struct parent *parent, size_t *n_bytes)
 {
 	static const char *const io[] = {"auto", "uring", "epoll"}; /* by enum io_backend */
@@ -266,6 +271,7 @@ char *status_json(struct parent *parent, size_t *n_bytes)
 	add_str(d, root, "socket", parent->config.socket);
 	add_str(d, root, "listen", parent->config.listen);
 	add_str(d, root, "io", io[parent->front_io <= IO_EPOLL ? parent->front_io : IO_AUTO]);
+	add_placement(d, root, parent);
 	val models = yyjson_mut_obj_add_arr(d, root, "models");
 	for (uint32_t i = 0; i < parent->config.n_models; i++)
 		add_model(d, models, parent, &parent->models[i]);

@@ -62,6 +62,7 @@ struct worker {
 	uint64_t trimmed_ns;
 	uint32_t context_tokens;
 	bool locked, draining;
+	struct refusals refused; /* NUMA calls */
 };
 
 /* --- start ------------------------------------------------------------------------------------ */
@@ -223,6 +224,13 @@ static int make_engine(struct worker *w, struct err *err)
 	return scheduler_new(&scheduler, &w->scheduler, err);
 }
 
+/* Where that is refused, the parent tells, once for all workers. */
+static int bind_memory(struct worker *w, struct err *err)
+{
+	int rc = bind_process_memory(w->order.node, err);
+	return refusals_note(&w->refused, NUMA_SET_MEMPOLICY, rc) ? 0 : rc;
+}
+
 static int start(struct worker *w, struct err *err)
 {
 	int segment_fd;
@@ -235,8 +243,8 @@ static int start(struct worker *w, struct err *err)
 		rc = privilege_drop(w->order.uid, w->order.gid, err);
 	if (!rc)
 		rc = start_team(w, err); /* binds this thread, too, so all memory below is touched from its node */
-	if (!rc && !w->order.memory_is_bound && bind_process_memory(w->order.node, err))
-		log_warning("private memory is not bound to node %u: %s", w->order.node, err->text);
+	if (!rc && !w->order.memory_is_bound)
+		rc = bind_memory(w, err);
 	if (!rc)
 		rc = channel_attach(&w->channel_fds, CHANNEL_WORKER, &w->channel, err);
 	if (rc)
@@ -498,7 +506,7 @@ static int work(struct worker *w, struct err *err)
 	int rc = 0;
 	publish_counters(w);
 	count(&w->counters->ready, 1);
-	const struct message_worker_ready ready = {.attach_ns = w->attach_ns};
+	const struct message_worker_ready ready = {.refused = w->refused, .attach_ns = w->attach_ns};
 	rc = message_send(MESSAGE_FD, MESSAGE_READY, &ready, sizeof ready, NULL, 0);
 	while (!rc)
 		rc = turn(w, fds);

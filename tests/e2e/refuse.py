@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""refuse.py ERRNO COMMAND...: runs a command for which io_uring_setup(2) fails with this error, as a container's seccomp
-profile would have it (x86-64)."""
+"""refuse.py ERRNO CALL[,CALL...] COMMAND...: runs a command for which these system calls fail with this error, as a
+container's seccomp profile would have it (x86-64)."""
 
 import ctypes
 import errno
@@ -11,19 +11,22 @@ import sys
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 RET_ERRNO, RET_ALLOW = 0x00050000, 0x7FFF0000
 LOAD_WORD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
-IO_URING_SETUP = 425
+CALLS = {
+    "mbind": 237,
+    "set_mempolicy": 238,
+    "get_mempolicy": 239,
+    "migrate_pages": 256,
+    "move_pages": 279,
+    "io_uring_setup": 425,
+    "cachestat": 451,
+}
 
 
-def refuse(call, error):
-    program = b"".join(
-        struct.pack("<HBBI", *instruction)
-        for instruction in (
-            (LOAD_WORD, 0, 0, 0),  # seccomp_data.nr
-            (JUMP_IF_EQUAL, 0, 1, call),
-            (RETURN, 0, 0, RET_ERRNO | error),
-            (RETURN, 0, 0, RET_ALLOW),
-        )
-    )
+def refuse(calls, error):
+    load = (LOAD_WORD, 0, 0, 0)  # seccomp_data.nr
+    compare = [(JUMP_IF_EQUAL, len(calls) - i, 0, CALLS[call]) for i, call in enumerate(calls)]
+    end = [(RETURN, 0, 0, RET_ALLOW), (RETURN, 0, 0, RET_ERRNO | error)]
+    program = b"".join(struct.pack("<HBBI", *instruction) for instruction in (load, *compare, *end))
     filters = ctypes.create_string_buffer(program)
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(filters))  # struct sock_fprog
     libc = ctypes.CDLL(None, use_errno=True)
@@ -32,5 +35,5 @@ def refuse(call, error):
 
 
 if __name__ == "__main__":
-    refuse(IO_URING_SETUP, getattr(errno, sys.argv[1]))
-    os.execvp(sys.argv[2], sys.argv[2:])
+    refuse(sys.argv[2].split(","), getattr(errno, sys.argv[1]))
+    os.execvp(sys.argv[3], sys.argv[3:])

@@ -279,7 +279,7 @@ def test_without_descriptors_for_its_control_socket_the_parent_rests(start, tiny
 
 
 def refusing(error):
-    return (sys.executable, weightd.TOP / "tests/e2e/refuse.py", error)
+    return weightd.refusing(error, "io_uring_setup")
 
 
 @pytest.mark.parametrize("error", ["EPERM", "ENOSYS", "ENOMEM"])

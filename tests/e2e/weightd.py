@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -44,6 +45,11 @@ LIBC = ctypes.CDLL(None)
 def end_with_us():
     """In a child before it executes a program: tests that are killed leave no daemon behind (prctl, PR_SET_PDEATHSIG)."""
     LIBC.prctl(1, signal.SIGTERM)
+
+
+def refusing(error, *calls):
+    """A Daemon's wrapper: these system calls fail with this error in all of its processes."""
+    return (sys.executable, TOP / "tests/e2e/refuse.py", error, ",".join(calls))
 
 
 class UnixConnection(http.client.HTTPConnection):

@@ -99,13 +99,16 @@ START_TEST(a_mapping_is_bound_and_the_policy_read_back)
 	struct err err = {""};
 	char *map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(map, MAP_FAILED);
-	ck_assert_msg(!bind_mapping(map, BYTES, node, &err), "%s", err.text);
+	struct refusals refused = {{0}};
+	ck_assert_msg(!bind_mapping(map, BYTES, node, &refused, &err), "%s", err.text);
+	ck_assert(!refusals_any(&refused));
 	int mode = -1;
 	ck_assert_int_eq(get_mempolicy(&mode, NULL, 0, map + BYTES / 2, MPOL_F_ADDR), 0);
 	ck_assert_int_eq(mode, MPOL_BIND);
-	ck_assert_int_eq(bind_mapping(map, BYTES, 1023, &err), -EINVAL);
-	ck_assert_int_eq(bind_mapping(map, BYTES, IDSET_MAX, &err), -EINVAL);
-	ck_assert_int_eq(bind_mapping(map, 0, node, &err), -EINVAL);
+	ck_assert_int_eq(bind_mapping(map, BYTES, 1023, &refused, &err), 0);
+	ck_assert_int_eq(refused.error[NUMA_MBIND], EINVAL);
+	ck_assert_int_eq(bind_mapping(map, BYTES, IDSET_MAX, &refused, &err), -EINVAL);
+	ck_assert_int_eq(bind_mapping(map, 0, node, &refused, &err), -EINVAL);
 	munmap(map, BYTES);
 }
 END_TEST
@@ -118,31 +121,47 @@ START_TEST(an_mbind_that_did_nothing_is_noticed)
 	struct err err = {""};
 	char *map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert_int_eq(refuse_call(SYS_mbind, 0), 0);
-	ck_assert_int_eq(bind_mapping(map, BYTES, node, &err), -EIO);
+	struct refusals refused = {{0}};
+	ck_assert_int_eq(bind_mapping(map, BYTES, node, &refused, &err), -EIO);
 	ck_assert_ptr_nonnull(strstr(err.text, "policy"));
 }
 END_TEST
 
-static const unsigned errors[] = {EPERM, ENOSYS};
+enum { N_CALLS = 2, N_ERRORS = 4 };
+static const unsigned calls[N_CALLS] = {SYS_mbind, SYS_get_mempolicy};
+static const unsigned refusing[N_ERRORS] = {EPERM, EACCES, EINVAL, ENOSYS};
 
-START_TEST(a_refused_mbind_is_passed_on)
-{
-	char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct err err = {""};
-	ck_assert_int_eq(refuse_call(SYS_mbind, errors[_i]), 0);
-	ck_assert_int_eq(bind_mapping(map, 4096, 0, &err), -(int)errors[_i]);
-	ck_assert_str_ne(err.text, "");
-}
-END_TEST
-
-START_TEST(a_refused_read_back_is_passed_on)
+/* What binding says when `call` fails with `error`. */
+static int bind_without(unsigned call, unsigned error, struct refusals *refused, struct err *err)
 {
 	unsigned node = a_node_with_memory();
 	char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_int_eq(refuse_call(call, error), 0);
+	return bind_mapping(map, 4096, node, refused, err);
+}
+
+START_TEST(a_refused_call_is_noted_by_its_name)
+{
+	const unsigned call = calls[_i % N_CALLS], error = refusing[_i / N_CALLS];
+	struct refusals refused = {{0}};
 	struct err err = {""};
-	ck_assert_int_eq(refuse_call(SYS_get_mempolicy, errors[_i]), 0);
-	ck_assert_int_eq(bind_mapping(map, 4096, node, &err), -(int)errors[_i]);
+	char text[REFUSALS_TEXT];
+	ck_assert_msg(!bind_without(call, error, &refused, &err), "%s", err.text);
+	ck_assert_int_eq(refused.error[call == SYS_mbind ? NUMA_MBIND : NUMA_GET_MEMPOLICY], error);
+	refusals_format(&refused, text, sizeof text);
+	ck_assert_ptr_nonnull(strstr(text, call == SYS_mbind ? "mbind (E" : "get_mempolicy (E"));
+	ck_assert_ptr_nonnull(strstr(text, strerrorname_np((int)error)));
+	ck_assert_ptr_null(strchr(text, ',')); /* nothing else */
+}
+END_TEST
+
+START_TEST(a_failure_that_is_no_refusal_is_passed_on)
+{
+	struct refusals refused = {{0}};
+	struct err err = {""};
+	ck_assert_int_eq(bind_without(calls[_i], ENOMEM, &refused, &err), -ENOMEM);
 	ck_assert_str_ne(err.text, "");
+	ck_assert(!refusals_any(&refused));
 }
 END_TEST
 
@@ -155,8 +174,8 @@ int main(void)
 	tcase_add_test(tests, a_processs_memory_is_held_to_nodes);
 	tcase_add_test(tests, a_mapping_is_bound_and_the_policy_read_back);
 	tcase_add_test(tests, an_mbind_that_did_nothing_is_noticed);
-	tcase_add_loop_test(tests, a_refused_mbind_is_passed_on, 0, 2);
-	tcase_add_loop_test(tests, a_refused_read_back_is_passed_on, 0, 2);
+	tcase_add_loop_test(tests, a_refused_call_is_noted_by_its_name, 0, N_CALLS * N_ERRORS);
+	tcase_add_loop_test(tests, a_failure_that_is_no_refusal_is_passed_on, 0, N_CALLS);
 	Suite *suite = suite_create("numa/bind");
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);

@@ -115,7 +115,7 @@ START_TEST(one_page_elsewhere_is_not_verified)
 {
 	struct message_figures figures = {
 		.n_nodes = 3,
-		.node = {{.node = 0, .n_copies = 1, .pages = 10, .on_node = 10},
+		.node = {{.node = 0, .verified = 1, .n_copies = 1, .pages = 10, .on_node = 10},
 			 {.node = 2, .n_copies = 1, .pages = 10, .on_node = 9, .misplaced = 1},
 			 {.node = 5, .n_copies = 1}},
 	};

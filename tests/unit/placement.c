@@ -47,18 +47,35 @@ START_TEST(touched_pages_are_counted_on_their_node)
 {
 	char *map = map_pages(PAGES);
 	struct placement found;
-	ck_assert_int_eq(bind_mapping(map, PAGES * page_bytes, nodes[0], NULL), 0);
+	struct refusals refused = {{0}};
+	ck_assert_int_eq(bind_mapping(map, PAGES * page_bytes, nodes[0], &refused, NULL), 0);
 	memset(map, 1, PAGES * page_bytes);
 	ck_assert_int_eq(placement_check(map, PAGES * page_bytes, nodes[0], &found), 0);
 	ck_assert_uint_eq(found.pages, PAGES);
 	ck_assert_uint_eq(found.on_node, PAGES);
 	ck_assert_uint_eq(found.misplaced + found.absent + found.unknown, 0);
-	ck_assert_int_eq(found.refused, 0);
+	ck_assert(!refusals_any(&found.refused));
 	ck_assert(placement_verified(&found));
 	/* The same pages, wanted elsewhere: none is right. */
 	ck_assert_int_eq(placement_check(map, PAGES * page_bytes, nodes[0] + 1, &found), 0);
 	ck_assert_uint_eq(found.misplaced, PAGES);
 	ck_assert_uint_eq(found.on_node, 0);
+	ck_assert(!placement_verified(&found));
+	ck_assert(placement_wrong(&found));
+}
+END_TEST
+
+/* They are where they should be, and nothing holds them there. */
+START_TEST(pages_that_could_not_be_bound_are_not_verified)
+{
+	char *map = map_pages(PAGES);
+	struct placement found;
+	struct refusals refused = {{0}};
+	ck_assert_int_eq(bind_mapping(map, PAGES * page_bytes, nodes[0], &refused, NULL), 0);
+	memset(map, 1, PAGES * page_bytes);
+	ck_assert_int_eq(placement_check(map, PAGES * page_bytes, nodes[0], &found), 0);
+	ck_assert(placement_verified(&found));
+	found.refused.error[NUMA_MBIND] = EPERM;
 	ck_assert(!placement_verified(&found));
 }
 END_TEST
@@ -67,7 +84,8 @@ START_TEST(untouched_pages_are_absent)
 {
 	char *map = map_pages(PAGES);
 	struct placement found;
-	ck_assert_int_eq(bind_mapping(map, PAGES * page_bytes, nodes[0], NULL), 0);
+	struct refusals refused = {{0}};
+	ck_assert_int_eq(bind_mapping(map, PAGES * page_bytes, nodes[0], &refused, NULL), 0);
 	memset(map, 1, PAGES * page_bytes);
 	ck_assert_int_eq(madvise(map + 10 * page_bytes, 3 * page_bytes, MADV_DONTNEED), 0);
 	ck_assert_int_eq(placement_check(map, PAGES * page_bytes, nodes[0], &found), 0);
@@ -106,7 +124,7 @@ START_TEST(addresses_that_are_not_mapped_are_never_on_a_node)
 }
 END_TEST
 
-static const unsigned errors[] = {EPERM, ENOSYS};
+static const unsigned errors[] = {EPERM, EACCES, EINVAL, ENOSYS};
 
 START_TEST(a_refusal_is_unverified_and_not_a_claim)
 {
@@ -115,11 +133,21 @@ START_TEST(a_refusal_is_unverified_and_not_a_claim)
 	memset(map, 1, PAGES * page_bytes);
 	ck_assert_int_eq(refuse_call(SYS_move_pages, errors[_i]), 0);
 	ck_assert_int_eq(placement_check(map, PAGES * page_bytes, nodes[0], &found), 0);
-	ck_assert_int_eq(found.refused, -(int)errors[_i]);
+	ck_assert_int_eq(found.refused.error[NUMA_MOVE_PAGES], errors[_i]);
+	ck_assert(!placement_wrong(&found)); /* nothing is known */
 	ck_assert_uint_eq(found.pages, PAGES);
 	ck_assert_uint_eq(found.on_node, 0);
 	ck_assert(!placement_verified(&found));
 	ck_assert_int_eq(placement_repair(map, PAGES * page_bytes, nodes[0]), -(int)errors[_i]);
+}
+END_TEST
+
+START_TEST(a_failure_that_is_no_refusal_is_passed_on)
+{
+	char *map = map_pages(PAGES);
+	struct placement found;
+	ck_assert_int_eq(refuse_call(SYS_move_pages, ENOMEM), 0);
+	ck_assert_int_eq(placement_check(map, PAGES * page_bytes, nodes[0], &found), -ENOMEM);
 }
 END_TEST
 
@@ -135,7 +163,8 @@ START_TEST(a_planted_page_is_counted_and_repaired)
 {
 	char *map = map_pages(PAGES);
 	struct placement found;
-	ck_assert_int_eq(bind_mapping(map, PAGES * page_bytes, nodes[0], NULL), 0);
+	struct refusals refused = {{0}};
+	ck_assert_int_eq(bind_mapping(map, PAGES * page_bytes, nodes[0], &refused, NULL), 0);
 	memset(map, 1, PAGES * page_bytes);
 	void *page = map + 500 * page_bytes;
 	int target = (int)nodes[1], status = -1;
@@ -158,7 +187,9 @@ int main(void)
 	tcase_add_test(tests, untouched_pages_are_absent);
 	tcase_add_test(tests, every_page_of_a_large_mapping_is_asked_about);
 	tcase_add_test(tests, addresses_that_are_not_mapped_are_never_on_a_node);
-	tcase_add_loop_test(tests, a_refusal_is_unverified_and_not_a_claim, 0, 2);
+	tcase_add_loop_test(tests, a_refusal_is_unverified_and_not_a_claim, 0, 4);
+	tcase_add_test(tests, a_failure_that_is_no_refusal_is_passed_on);
+	tcase_add_test(tests, pages_that_could_not_be_bound_are_not_verified);
 	tcase_add_test(tests, nothing_is_not_verified);
 	struct topology *t = NULL;
 	unsigned n = 0;

@@ -80,7 +80,7 @@ START_TEST(a_refused_check_leaves_the_segment_unverified)
 	struct segment_report report;
 	ck_assert_int_eq(refuse_call(SYS_move_pages, EPERM), 0);
 	int fd = segment_rig_publish((enum segment_backing)_i, &report);
-	ck_assert_int_eq(report.placement.refused, -EPERM);
+	ck_assert_int_eq(report.placement.refused.error[NUMA_MOVE_PAGES], EPERM);
 	ck_assert(!placement_verified(&report.placement));
 	close(fd);
 }
@@ -311,10 +311,6 @@ START_TEST(failures_leave_nothing_behind)
 	spec.payload_bytes = 0;
 	ck_assert_int_eq(segment_create(&spec, &segment, &err), -EINVAL);
 	spec.payload_bytes = RIG_PAYLOAD;
-	spec.node = 1023; /* no such node: mbind refuses */
-	ck_assert_int_eq(segment_create(&spec, &segment, &err), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(err.text, "1023"));
-	spec.node = segment_rig_node();
 	spec.model = "a/b";
 	ck_assert_int_eq(segment_create(&spec, &segment, &err), -EINVAL);
 	ck_assert_uint_eq(segment_rig_left_behind(), 0);
@@ -322,13 +318,71 @@ START_TEST(failures_leave_nothing_behind)
 }
 END_TEST
 
-START_TEST(a_refused_mbind_makes_no_segment)
+/* The kernel tells that all pages are on the node; but not what holds them there. */
+static void expect_unbound(long call, enum numa_call noted)
+{
+	struct segment_report report;
+	ck_assert_int_eq(refuse_call((unsigned)call, EPERM), 0);
+	int fd = segment_rig_publish(SEGMENT_MEMFD, &report);
+	ck_assert_int_eq(report.placement.refused.error[noted], EPERM);
+	ck_assert(!placement_verified(&report.placement));
+	ck_assert(!placement_wrong(&report.placement));
+	close(fd);
+}
+
+START_TEST(a_refused_mbind_makes_an_unverified_segment)
+{
+	expect_unbound(SYS_mbind, NUMA_MBIND);
+}
+END_TEST
+
+START_TEST(a_refused_get_mempolicy_makes_an_unverified_segment)
+{
+	expect_unbound(SYS_get_mempolicy, NUMA_GET_MEMPOLICY);
+}
+END_TEST
+
+/* A node that is not there, or is taken away by a cpuset: where pages are instead is known. */
+START_TEST(a_node_that_may_not_be_bound_to_is_never_published)
+{
+	struct segment_spec spec = segment_rig_spec((enum segment_backing)_i, RIG_PAYLOAD);
+	struct segment_report report;
+	struct segment segment;
+	struct err err = {""};
+	int fd = -1;
+	spec.node = 1023;
+	ck_assert_msg(!segment_create(&spec, &segment, &err), "%s", err.text);
+	ck_assert_int_eq(segment.refused.error[NUMA_MBIND], EINVAL);
+	ck_assert_int_lt(segment_publish(&segment, &fd, &report, &err), 0);
+	ck_assert_ptr_nonnull(strstr(err.text, "1023"));
+	ck_assert_int_eq(fd, -1);
+	ck_assert_uint_eq(segment_rig_left_behind(), 0);
+}
+END_TEST
+
+START_TEST(an_mbind_that_did_nothing_makes_no_segment)
 {
 	struct segment_spec spec = segment_rig_spec((enum segment_backing)_i, RIG_PAYLOAD);
 	struct segment segment;
 	struct err err = {""};
-	ck_assert_int_eq(refuse_call(SYS_mbind, EPERM), 0);
-	ck_assert_int_eq(segment_create(&spec, &segment, &err), -EPERM);
+	ck_assert_int_eq(refuse_call(SYS_mbind, 0), 0);
+	ck_assert_int_eq(segment_create(&spec, &segment, &err), -EIO);
+	ck_assert_uint_eq(segment_rig_left_behind(), 0);
+}
+END_TEST
+
+/* With mbind refused, the node's CPUs are what decides: the thread that touches memory first has to be on them. */
+START_TEST(memory_is_first_touched_by_the_nodes_cpus)
+{
+	struct segment_spec spec = segment_rig_spec((enum segment_backing)_i, RIG_PAYLOAD);
+	struct idset none_of_ours;
+	struct segment segment;
+	struct err err = {""};
+	idset_clear(&none_of_ours);
+	idset_add(&none_of_ours, IDSET_MAX - 1); /* a CPU that no thread can run on shows that it was asked for */
+	spec.cpus = &none_of_ours;
+	ck_assert_int_eq(segment_create(&spec, &segment, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "thread"));
 	ck_assert_uint_eq(segment_rig_left_behind(), 0);
 }
 END_TEST
@@ -430,7 +484,11 @@ int main(void)
 	tcase_add_loop_test(tests, a_reader_cannot_change_a_segment, SEGMENT_SHM, SEGMENT_MEMFD + 1);
 	tcase_add_test(tests, seals_bind_even_the_privileged);
 	tcase_add_loop_test(tests, failures_leave_nothing_behind, SEGMENT_SHM, SEGMENT_MEMFD + 1);
-	tcase_add_loop_test(tests, a_refused_mbind_makes_no_segment, SEGMENT_SHM, SEGMENT_MEMFD + 1);
+	tcase_add_test(tests, a_refused_mbind_makes_an_unverified_segment);
+	tcase_add_test(tests, a_refused_get_mempolicy_makes_an_unverified_segment);
+	tcase_add_loop_test(tests, a_node_that_may_not_be_bound_to_is_never_published, SEGMENT_SHM, SEGMENT_MEMFD + 1);
+	tcase_add_loop_test(tests, an_mbind_that_did_nothing_makes_no_segment, SEGMENT_SHM, SEGMENT_MEMFD + 1);
+	tcase_add_loop_test(tests, memory_is_first_touched_by_the_nodes_cpus, SEGMENT_SHM, SEGMENT_MEMFD + 1);
 	tcase_add_loop_test(tests, running_out_while_allocating_leaves_nothing_behind, SEGMENT_SHM, SEGMENT_MEMFD + 1);
 	tcase_add_test(tests, a_spoilt_header_is_refused_by_name);
 	tcase_add_loop_test(tests, attach_and_detach_do_not_leak, SEGMENT_SHM, SEGMENT_MEMFD + 1);

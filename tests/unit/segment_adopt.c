@@ -346,7 +346,7 @@ START_TEST(untold_placement_is_adopted_as_unverified)
 	int fd = leftover((enum segment_backing)_i);
 	ck_assert_int_eq(refuse_call(SYS_move_pages, EPERM), 0);
 	ck_assert_int_eq(segment_adopt(fd, name, &wanted, &view, &report, NULL), 0);
-	ck_assert_int_eq(report.placement.refused, -EPERM);
+	ck_assert_int_eq(report.placement.refused.error[NUMA_MOVE_PAGES], EPERM);
 	ck_assert(!placement_verified(&report.placement));
 	segment_detach(&view);
 	close(fd);
