@@ -118,13 +118,14 @@ struct message_progress {
 /* Where the time of a load went. */
 struct load_pace {
 	uint64_t file_bytes;
-	uint64_t total_ns;   /* from the order to published copies; of these: */
-	uint64_t room_ns;    /* taking the memory of all copies */
-	uint64_t fill_ns;    /* reading and packing, at the same time */
-	uint64_t wait_ns;    /* of fill_ns: nothing to pack had come yet */
-	uint64_t spread_ns;  /* the copies on other nodes */
-	uint64_t publish_ns; /* huge pages, digests, every page's place */
-	uint32_t n_threads;  /* that packed */
+	uint64_t total_ns;     /* from the order to published copies; of these: */
+	uint64_t room_ns;      /* taking the memory of all copies */
+	uint64_t fill_ns;      /* reading and packing, at the same time */
+	uint64_t wait_ns;      /* of fill_ns: nothing to pack had come yet */
+	uint64_t spread_ns;    /* the copies on other nodes */
+	uint64_t publish_ns;   /* huge pages, digests, every page's place */
+	uint64_t cached_bytes; /* of the files, in memory afterwards; UINT64_MAX: the kernel did not tell */
+	uint32_t n_threads;    /* that packed */
 	uint32_t pad;
 };
 

@@ -5,7 +5,8 @@
  * still the same -> image checked as a worker will -> published -> digests compared
  *
  * Room comes before reading, so that a node without enough of it is reported after milliseconds and not after
- * gigabytes. No byte of a file is read twice and no weight has a second home: what is read is packed where it stays.
+ * gigabytes. No byte of a file is read twice and no weight has a second home: what is read is packed where it stays,
+ * and the page cache lets go of the files, also of pages that whoever wrote them left there.
  */
 #include "src/load/load.h"
 
@@ -136,6 +137,8 @@ static int run(struct load *load, const struct load_input *inputs, const struct 
 	if (rc == 0)
 		rc = fill(load, progress, err);
 	load->pace.fill_ns = lap(&at_ns);
+	load_files_uncache(&load->files, &load->pace.cached_bytes); /* also what a load that fails has read */
+	lap(&at_ns);
 	if (rc == 0)
 		rc = load_copies_spread(&load->copies, err);
 	load->pace.spread_ns = lap(&at_ns);

@@ -10,6 +10,7 @@
 #include "src/load/adapter_peft.h"
 #include "src/kernel/half.h"
 #include "src/kernel/kernel.h"
+#include "io/page_cache.h"
 #include "src/load/load_file.h"
 #include "src/load/load_gguf.h"
 #include "src/load/load_safetensors.h"
@@ -232,6 +233,7 @@ int load_adapter_write(struct load_adapter *adapter, void *image, struct err *er
 		rc = read_values(adapter, image, err);
 	if (rc == 0)
 		rc = load_file_unchanged(&adapter->file, err);
+	page_cache_drop(adapter->file.fd);
 	if (rc)
 		return rc;
 	memcpy(image, header, sizeof *header);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/page_cache.h"
 #include "src/message.h"
 #include "src/source.h"
 
@@ -107,6 +108,20 @@ uint64_t load_files_bytes_read(const struct load_files *files)
 	for (uint32_t i = 0; i < files->n; i++)
 		n += load_file_bytes_read(&files->files[i]);
 	return n;
+}
+
+void load_files_uncache(const struct load_files *files, uint64_t *cached_bytes)
+{
+	uint64_t total = 0, n_bytes;
+	for (uint32_t i = 0; i < files->n; i++) {
+		const struct load_file *file = &files->files[i];
+		page_cache_drop(file->fd);
+		if (page_cache_bytes(file->fd, file->size_bytes, &n_bytes))
+			total = UINT64_MAX;
+		else if (total != UINT64_MAX)
+			total += n_bytes;
+	}
+	*cached_bytes = total;
 }
 
 int load_files_unchanged(const struct load_files *files, struct err *err)

@@ -41,6 +41,10 @@ uint64_t load_files_bytes_read(const struct load_files *files);
 /* 0 if all files still are what they were, else -ESTALE. */
 int load_files_unchanged(const struct load_files *files, struct err *err);
 
+/* Nothing more is read: the kernel is to let go of the files. *cached_bytes: what stays in memory all the same, because
+ * others map it or its file system lies there; UINT64_MAX: the kernel does not tell. */
+void load_files_uncache(const struct load_files *files, uint64_t *cached_bytes);
+
 /* Puts the file's name before what is wrong with it, unless the model's path is that file alone. Returns `code`. */
 int load_files_blame(const struct load_files *files, uint32_t file, int code, const struct err *what, struct err *err);
 

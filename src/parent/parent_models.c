@@ -253,6 +253,10 @@ static void tell_pace(struct parent_model *model, const struct load_pace *pace)
 		 100.0 * (double)pace->wait_ns / (double)pace->fill_ns,
 		 models_waited_for_files(pace) ? "reading" : "packing", (double)pace->spread_ns / 1e9,
 		 (double)pace->publish_ns / 1e9);
+	if (pace->cached_bytes && pace->cached_bytes != UINT64_MAX)
+		log_info("model '%s': %.1f MiB of its files stay in the page cache, a second copy: other programs map "
+			 "them, or their file system is in memory",
+			 model->config->name, (double)pace->cached_bytes / (1 << 20));
 }
 
 void models_loader_message(struct parent *parent, struct message *message)

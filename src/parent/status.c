@@ -80,6 +80,8 @@ static void add_pace(doc d, val m, const struct load_pace *pace)
 	add_uint(d, load, "wait_us", pace->wait_ns / 1000);
 	add_uint(d, load, "spread_us", pace->spread_ns / 1000);
 	add_uint(d, load, "publish_us", pace->publish_ns / 1000);
+	if (pace->cached_bytes != UINT64_MAX)
+		add_uint(d, load, "cached_bytes", pace->cached_bytes);
 	add_uint(d, load, "bytes_per_second", (uint64_t)((double)pace->file_bytes / (double)pace->fill_ns * 1e9));
 	add_str(d, load, "limit", models_waited_for_files(pace) ? "reading" : "packing");
 }
