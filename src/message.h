@@ -29,6 +29,10 @@ enum message_type {
 	MESSAGE_SERVE,
 	MESSAGE_WORKER_UP,
 	MESSAGE_WORKER_DOWN,
+	/* parent -> front: message_flip: from here on other workers take a model's calls. front -> parent:
+	 * message_worker_idle: one that takes no more has ended those it had. */
+	MESSAGE_FLIP,
+	MESSAGE_WORKER_IDLE,
 	MESSAGE_STATE,
 	MESSAGE_READY,
 	/* parent -> worker: [channel x3]: the front is a new one; end all calls and serve it over this channel. */
@@ -134,7 +138,7 @@ struct message_segment {
 	uint32_t node;
 	uint32_t backing; /* enum segment_backing */
 	uint32_t adopted; /* 1: an earlier daemon made it */
-	uint32_t pad;
+	uint32_t generation;
 	struct segment_report report;
 	char architecture[64]; /* for status: "llama" */
 	uint64_t context;
@@ -149,7 +153,7 @@ struct message_adopt {
 
 struct message_candidate {
 	char name[SEGMENT_NAME_BYTES]; /* "": it has none */
-	uint32_t node;
+	uint32_t node, generation;
 };
 
 struct message_refused {
@@ -199,15 +203,33 @@ struct message_serve {
 	char cors_origins[1024]; /* as the key has it */
 };
 
+/* Whether a worker is given calls. */
+enum worker_duty {
+	WORKER_SERVES,
+	WORKER_STANDBY, /* not yet: its generation waits for all of its workers */
+	WORKER_RETIRED, /* no more: it ends those it has */
+};
+
 struct message_worker_up {
 	uint32_t worker, node;
 	char model[128];
 	uint64_t created; /* Unix seconds, for /v1/models */
 	uint32_t context_tokens;
-	uint32_t pad;
+	uint32_t duty; /* enum worker_duty */
 };
 
 struct message_worker_down {
+	uint32_t worker;
+};
+
+/* All in one message, so that no call finds half of it done. */
+struct message_flip {
+	uint32_t n_on, n_off;
+	uint16_t on[256];  /* [n_on] workers that serve from now on */
+	uint16_t off[256]; /* [n_off] that are retired */
+};
+
+struct message_worker_idle {
 	uint32_t worker;
 };
 

@@ -1,14 +1,15 @@
 #include "src/ctl/control_object.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <yyjson.h>
 
 #include "src/ctl/control_client.h"
 
-enum weightctl_exit control_object(const struct weightctl *ctl, const char *command, struct yyjson_doc **out,
-				   struct err *err)
+static enum weightctl_exit ask(const struct weightctl *ctl, const char *command, int timeout_ms,
+			       struct yyjson_doc **out, struct err *err)
 {
 	char *text;
 	size_t n;
@@ -16,7 +17,7 @@ enum weightctl_exit control_object(const struct weightctl *ctl, const char *comm
 	int fd = control_connect(ctl->control, &pid, err);
 	if (fd < 0)
 		return EXIT_UNREACHABLE;
-	int rc = control_ask(fd, ctl->interrupt_fd, command, CONTROL_PATIENCE_MS, &text, &n, err);
+	int rc = control_ask(fd, ctl->interrupt_fd, command, timeout_ms, &text, &n, err);
 	close(fd);
 	if (rc < 0)
 		return rc == -EINTR ? EXIT_INTERRUPTED : EXIT_FAILED;
@@ -31,6 +32,30 @@ enum weightctl_exit control_object(const struct weightctl *ctl, const char *comm
 	err_set(err, 0, "%s", error ? error : "the daemon's answer is not a JSON object");
 	yyjson_doc_free(doc);
 	return error ? EXIT_REFUSED : EXIT_FAILED;
+}
+
+enum weightctl_exit control_object(const struct weightctl *ctl, const char *command, struct yyjson_doc **out,
+				   struct err *err)
+{
+	return ask(ctl, command, CONTROL_PATIENCE_MS, out, err);
+}
+
+int control_text(const struct weightctl *ctl, const char *what, const char *command, int timeout_ms)
+{
+	struct err err = {""};
+	yyjson_doc *doc = NULL;
+	enum weightctl_exit code = ask(ctl, command, timeout_ms, &doc, &err);
+	if (code != EXIT_OK)
+		return control_object_fail(ctl, code, what, &err);
+	int rc = EXIT_OK;
+	if (ctl->json) {
+		rc = weightctl_print_json(ctl, yyjson_doc_mut_copy(doc, NULL));
+	} else {
+		const char *text = yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(doc), "text"));
+		puts(text ? text : "done");
+	}
+	yyjson_doc_free(doc);
+	return rc;
 }
 
 int control_object_fail(const struct weightctl *ctl, enum weightctl_exit code, const char *what, const struct err *err)

@@ -15,4 +15,8 @@ enum weightctl_exit control_object(const struct weightctl *ctl, const char *comm
  * words. */
 int control_object_fail(const struct weightctl *ctl, enum weightctl_exit code, const char *what, const struct err *err);
 
+/* A command that is answered with a text, which is printed. Returns the exit status. The answer may take `timeout_ms`
+ * to begin. */
+int control_text(const struct weightctl *ctl, const char *what, const char *command, int timeout_ms);
+
 #endif

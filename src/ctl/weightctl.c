@@ -24,6 +24,7 @@ static const struct command {
 	{"pull", "NAME", 1, 1, weightctl_pull, "fetch a model of the catalogue"},
 	{"bench", "", 0, 0, weightctl_bench, "how fast a model runs here, and by how much of the machine"},
 	{"adapter", "COMMAND", 1, 3, weightctl_adapter, "load NAME PATH, unload NAME, or list: a model's adapters"},
+	{"reload", "NAME", 1, 1, weightctl_reload, "read a model's files again, without a pause in service"},
 	{"stop", "", 0, 0, weightctl_stop, "stop the daemon and wait until it is gone"},
 	{"doctor", "", 0, 0, weightctl_doctor, "what about this machine is wrong, and what to do about it"},
 	{"numastat", "", 0, 0, weightctl_numastat, "on which nodes the memory of processes and copies lies"},
@@ -37,12 +38,14 @@ enum {
 	FOR_PULL = 8,
 	FOR_BENCH = 16,
 	FOR_ADAPTER = 32,
-	FOR_STOP = 64,
-	FOR_DOCTOR = 128,
-	FOR_NUMASTAT = 256,
+	FOR_RELOAD = 64,
+	FOR_STOP = 128,
+	FOR_DOCTOR = 256,
+	FOR_NUMASTAT = 512,
 	FOR_CALLS = FOR_RUN | FOR_COMPLETE,
-	FOR_DAEMON = FOR_STATUS | FOR_ADAPTER | FOR_STOP | FOR_DOCTOR | FOR_NUMASTAT, /* over its control socket */
-	FOR_ALL = 511
+	/* over its control socket */
+	FOR_DAEMON = FOR_STATUS | FOR_ADAPTER | FOR_RELOAD | FOR_STOP | FOR_DOCTOR | FOR_NUMASTAT,
+	FOR_ALL = 1023
 };
 
 /* The letters of options without a short form lie past the characters. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <yyjson.h>
 
+#include "src/ctl/control_client.h"
 #include "src/ctl/control_object.h"
 #include "src/ctl/table.h"
 #include "src/ctl/weightctl.h"
@@ -25,19 +26,9 @@ static yyjson_doc *ask(const struct weightctl *ctl, const char *command, int *rc
 
 static int print_text(const struct weightctl *ctl, const char *command)
 {
-	int rc;
-	yyjson_doc *doc = ask(ctl, command, &rc);
-	if (!doc)
-		return rc;
-	yyjson_val *root = yyjson_doc_get_root(doc);
-	if (ctl->json) {
-		rc = weightctl_print_json(ctl, yyjson_doc_mut_copy(doc, NULL));
-	} else {
-		const char *text = yyjson_get_str(yyjson_obj_get(root, "text"));
-		puts(text ? text : "done");
-	}
-	yyjson_doc_free(doc);
-	return rc;
+	char what[64];
+	snprintf(what, sizeof what, "adapter %s", ctl->arguments[0]);
+	return control_text(ctl, what, command, CONTROL_PATIENCE_MS);
 }
 
 static int load(const struct weightctl *ctl)

@@ -174,11 +174,13 @@ static struct front_call *make_call(struct exchange *exchange, const struct api_
 	return call;
 }
 
-/* One of several texts is done: the next one takes its place. False: that failed, and the exchange is gone. */
-static bool go_on(struct exchange *exchange)
+/* One of several texts is done: the next one takes its place. A worker that is being retired keeps the texts of the
+ * requests it has, because the others read other weights by now. False: that failed, and the exchange is gone. */
+static bool go_on(struct exchange *exchange, struct front_worker *before)
 {
 	struct api_error error;
-	struct front_worker *worker = fleet_choose(&exchange->front->fleet, exchange->model, 0);
+	struct front_worker *worker =
+		before->duty == WORKER_RETIRED ? before : fleet_choose(&exchange->front->fleet, exchange->model, 0);
 	struct front_call *call = worker ? make_call(exchange, exchange->rest) : NULL;
 	if (call) {
 		worker_add_call(worker, call);
@@ -250,7 +252,7 @@ void exchange_done(struct front_call *call, const struct record_done *done)
 		return;
 	}
 	api_answer_done(&exchange->answer, call->index, done);
-	if (exchange->rest && !go_on(exchange))
+	if (exchange->rest && !go_on(exchange, call->worker))
 		return;
 	if (exchange->answer.stream)
 		finish_stream(exchange, call->index);

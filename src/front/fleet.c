@@ -1,5 +1,6 @@
 #include "src/front/fleet.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -23,6 +24,14 @@ struct fleet_model *fleet_find_model(struct fleet *fleet, const char *name, size
 	return NULL;
 }
 
+/* What clients see of a model is what its workers that serve have. */
+static void begin_serving(struct front_worker *worker)
+{
+	worker->duty = WORKER_SERVES;
+	worker->model->created = worker->created;
+	worker->model->context_tokens = worker->context_tokens;
+}
+
 static struct fleet_model *learn_model(struct fleet *fleet, const struct message_worker_up *up)
 {
 	struct fleet_model *model = fleet_find_model(fleet, up->model, strnlen(up->model, sizeof up->model));
@@ -32,8 +41,6 @@ static struct fleet_model *learn_model(struct fleet *fleet, const struct message
 		model = &fleet->model[fleet->n_models++];
 		snprintf(model->name, sizeof model->name, "%.*s", (int)sizeof up->model - 1, up->model);
 	}
-	model->created = up->created;
-	model->context_tokens = up->context_tokens;
 	return model;
 }
 
@@ -58,8 +65,40 @@ void fleet_worker_up(struct front *front, const struct message_worker_up *up, co
 	worker->index = up->worker;
 	worker->node = up->node;
 	worker->model = model;
+	worker->created = up->created;
+	worker->context_tokens = up->context_tokens;
+	worker->duty = up->duty;
+	if (up->duty == WORKER_SERVES)
+		begin_serving(worker);
 	worker->next = fleet->workers;
 	fleet->workers = worker;
+}
+
+static bool is_listed(const uint16_t *list, uint32_t n, uint32_t index)
+{
+	while (n && list[n - 1] != index)
+		n--;
+	return n > 0;
+}
+
+int fleet_flip(struct fleet *fleet, const struct message_flip *flip)
+{
+	if (flip->n_on > sizeof flip->on / sizeof *flip->on || flip->n_off > sizeof flip->off / sizeof *flip->off)
+		return -EPROTO;
+	for (struct front_worker *w = fleet->workers; w; w = w->next) {
+		if (is_listed(flip->on, flip->n_on, w->index))
+			begin_serving(w);
+		else if (is_listed(flip->off, flip->n_off, w->index))
+			w->duty = WORKER_RETIRED;
+	}
+	fleet_settle(fleet);
+	return 0;
+}
+
+void fleet_settle(struct fleet *fleet)
+{
+	for (struct front_worker *w = fleet->workers; w; w = w->next)
+		worker_settle(w);
 }
 
 void fleet_worker_down(struct front *front, uint32_t index)

@@ -47,6 +47,10 @@ enum { FLEET_BEGINNING_BYTES = 256 };
 
 /* A worker has come; one of the same index is replaced. Takes the descriptors. */
 void fleet_worker_up(struct front *front, const struct message_worker_up *up, const struct channel_fds *fds);
+/* From here on other workers take calls: 0, or -EPROTO. The retired ones keep what they have. */
+int fleet_flip(struct fleet *fleet, const struct message_flip *flip);
+/* Tells the parent of those retired ones whose calls have all ended. */
+void fleet_settle(struct fleet *fleet);
 /* A worker is gone: its calls fail. */
 void fleet_worker_down(struct front *front, uint32_t index);
 

@@ -209,6 +209,7 @@ static int obey(struct front *front, struct message *message)
 {
 	const struct message_worker_up *up = message_payload(message, sizeof *up, 3);
 	const struct message_worker_down *down = message_payload(message, sizeof *down, 0);
+	const struct message_flip *flip = message_payload(message, sizeof *flip, 0);
 	const struct message_state *state = message_payload(message, sizeof *state, 0);
 	const struct message_figures *figures = message_payload(message, sizeof *figures, 0);
 	if (message->type == MESSAGE_WORKER_UP && up) {
@@ -217,6 +218,8 @@ static int obey(struct front *front, struct message *message)
 		fleet_worker_up(front, up, &fds);
 	} else if (message->type == MESSAGE_WORKER_DOWN && down) {
 		fleet_worker_down(front, down->worker);
+	} else if (message->type == MESSAGE_FLIP && flip) {
+		return fleet_flip(&front->fleet, flip);
 	} else if (message->type == MESSAGE_STATE && state &&
 		   state->n_nodes <= sizeof state->node / sizeof *state->node &&
 		   state->n_models <= sizeof state->model / sizeof *state->model) {
@@ -269,6 +272,7 @@ static void on_beat(struct loop_op *op, int result)
 		return;
 	pulse_beat(front->pulse);
 	roster_sweep(&front->roster);
+	fleet_settle(&front->fleet);
 	loop_timer(front->loop, op, PULSE_TURN_MS * MS);
 }
 

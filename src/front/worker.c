@@ -199,7 +199,7 @@ static int read_token(struct front_worker *worker, struct front_call *call, cons
 	int rc = call_generates(call) ? record_read_token(payload, n_bytes, &token) : -EPROTO;
 	if (rc)
 		return rc;
-	uint64_t most = (uint64_t)worker->model->context_tokens + 1; /* the last one need not have a place in it */
+	uint64_t most = (uint64_t)worker->context_tokens + 1; /* the last one need not have a place in it */
 	if (++call->n_tokens > most)
 		return -EPROTO;
 	if (!token.is_prompt) {
@@ -315,8 +315,10 @@ static void listen_to(struct front_worker *worker)
 
 static void turn(struct front_worker *worker)
 {
-	if (receive(worker))
-		send_waiting(worker);
+	if (!receive(worker))
+		return;
+	worker_settle(worker);
+	send_waiting(worker);
 }
 
 static void on_doorbell(struct loop_op *op, int result)
@@ -384,7 +386,15 @@ void worker_close(struct front_worker *worker, const char *reason)
 	free_when_quiet(worker);
 }
 
+void worker_settle(struct front_worker *worker)
+{
+	const struct message_worker_idle idle = {worker->index};
+	if (worker->duty == WORKER_RETIRED && !worker->n_calls && !worker->idle_told)
+		worker->idle_told = !message_send(MESSAGE_FD, MESSAGE_WORKER_IDLE, &idle, sizeof idle, NULL, 0);
+}
+
 bool worker_is_ready(struct front_worker *worker)
 {
-	return !worker->closed && worker_count(&channel_counters(&worker->channel)->ready);
+	return !worker->closed && worker->duty == WORKER_SERVES &&
+	       worker_count(&channel_counters(&worker->channel)->ready);
 }

@@ -12,6 +12,7 @@
 
 #include "io/loop.h"
 #include "shm/channel.h"
+#include "src/message.h"
 
 struct front;
 struct front_call;
@@ -21,6 +22,10 @@ struct front_worker {
 	struct front *front;
 	uint32_t index, node;
 	struct fleet_model *model; /* borrows from the fleet */
+	enum worker_duty duty;
+	bool idle_told;		 /* the parent knows that this retired one has no call left */
+	uint64_t created;	 /* Unix seconds: since when its model's generation is there */
+	uint32_t context_tokens; /* of its generation */
 	struct channel channel;
 	struct channel_fds fds; /* owned */
 	struct loop_op doorbell, again;
@@ -40,7 +45,10 @@ int worker_open(struct front *front, const struct channel_fds *fds, struct front
 /* Fails all its calls with 502 and this reason and lets go of it. The memory goes when its operations have ended. */
 void worker_close(struct front_worker *worker, const char *reason);
 
+/* It takes new calls. */
 bool worker_is_ready(struct front_worker *worker);
+/* A retired worker without calls: the parent is told so, once. Often, because it may not take a message at a time. */
+void worker_settle(struct front_worker *worker);
 /* A call that is filled in: sends it, now or when there is room. */
 void worker_add_call(struct front_worker *worker, struct front_call *call);
 /* Nobody waits for this call any more: tells the worker to stop it. */

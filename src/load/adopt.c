@@ -54,6 +54,7 @@ static int check_one(struct node_check *check, struct adopt_candidate *candidate
 	struct segment_view view;
 	struct segment_report report;
 	load_order_spec(&check->order->load, check->node, &check->order->source, &wanted);
+	wanted.generation = candidate->generation;
 	int rc = segment_adopt(candidate->fd, candidate->name, &wanted, &view, &report, err);
 	if (rc)
 		return rc;
@@ -173,6 +174,7 @@ static void describe(const struct adoption *adoption, const struct node_check *c
 	memset(out, 0, sizeof *out);
 	out->node = check->node;
 	out->backing = adoption->order->load.backing;
+	out->generation = check->accepted ? check->accepted->generation : adoption->order->load.generation;
 	out->context = image->config.context;
 	snprintf(out->architecture, sizeof out->architecture, "%s", family->name);
 }

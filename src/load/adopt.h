@@ -9,6 +9,7 @@ struct adopt_candidate {
 	int fd;			       /* read-only; owned; -1 once it was adopted */
 	char name[SEGMENT_NAME_BYTES]; /* "": it has none */
 	unsigned node;
+	uint32_t generation;
 	struct err refusal; /* why it is not adopted; "" if it is */
 };
 

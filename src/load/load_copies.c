@@ -63,6 +63,7 @@ static int publish_one(struct load_copies *copies, uint32_t i, const struct mess
 	*made = *what;
 	memcpy(made->name, copies->segments[i].name, sizeof made->name);
 	made->node = copies->order->node[i];
+	made->generation = copies->order->generation;
 	made->backing = copies->segments[i].spec.backing;
 	int rc = segment_publish(&copies->segments[i], &out->fds[i], &made->report, err);
 	if (rc)

@@ -146,7 +146,8 @@ static int receive_candidates(uint32_t n, struct adopt_candidate *out, struct er
 		if (!candidate || message.type != MESSAGE_CANDIDATE ||
 		    !memchr(candidate->name, '\0', sizeof candidate->name))
 			return err_set(err, rc < 0 ? rc : -EPROTO, "candidate %u of %u did not come", i + 1, n);
-		out[i] = (struct adopt_candidate){.fd = message.fds[0], .node = candidate->node};
+		out[i] = (struct adopt_candidate){
+			.fd = message.fds[0], .node = candidate->node, .generation = candidate->generation};
 		memcpy(out[i].name, candidate->name, sizeof out[i].name);
 	}
 	return 0;

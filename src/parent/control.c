@@ -9,7 +9,7 @@
 
 #include "src/clock.h"
 #include "src/log.h"
-#include "src/parent/parent.h"
+#include "src/parent/parent_internal.h"
 #include "src/parent/status.h"
 
 enum {
@@ -18,12 +18,12 @@ enum {
 	DEAF_MS = 100,	     /* after an accept that found no descriptor; what it did not take stays readable */
 };
 
-enum control_wait { WAIT_NONE, WAIT_CHECK, WAIT_BENCH, WAIT_ADAPTER };
+enum control_wait { WAIT_NONE, WAIT_CHECK, WAIT_BENCH, WAIT_WISH };
 
 struct control_client {
 	int fd; /* -1: free */
 	enum control_wait waits_for;
-	uint64_t ticket; /* of the adapter */
+	uint64_t ticket; /* of what he wished for */
 	uint64_t since_ns;
 	char *line; /* [LINE_MAX_BYTES] owned; NULL before it has said something */
 	size_t n_line;
@@ -195,9 +195,16 @@ static void begin_adapter(struct control *c, struct control_client *client)
 		answer_text(client, "{\"error\":\"usage: adapter load NAME MODEL PATH, or adapter unload NAME\"}\n");
 		return;
 	}
-	client->waits_for = WAIT_ADAPTER;
+	client->waits_for = WAIT_WISH;
 	client->ticket = ++c->last_ticket;
 	adapters_wish(c->parent, &wish, (struct adapter_asker){ASKER_CONTROL, client->ticket}, NULL);
+}
+
+static void begin_reload(struct control *c, struct control_client *client)
+{
+	client->waits_for = WAIT_WISH;
+	client->ticket = ++c->last_ticket;
+	generations_reload(c->parent, client->line + strlen("reload "), client->ticket);
 }
 
 static void obey(struct control *c, struct control_client *client)
@@ -226,9 +233,11 @@ static void obey(struct control *c, struct control_client *client)
 		begin_quality(c, client);
 	} else if (!strncmp(client->line, "adapter ", strlen("adapter "))) {
 		begin_adapter(c, client);
+	} else if (!strncmp(client->line, "reload ", strlen("reload "))) {
+		begin_reload(c, client);
 	} else {
-		answer_text(client,
-			    "{\"error\":\"unknown command; known are: status, overview, stop, bench, quality, adapter\"}\n");
+		answer_text(client, "{\"error\":\"unknown command; known are: status, overview, stop, bench, quality, "
+				    "adapter, reload\"}\n");
 	}
 }
 
@@ -330,12 +339,12 @@ static char *object(const char *key, const char *text, size_t *n)
 	return json;
 }
 
-void control_adapter_done(struct control *c, uint64_t ticket, bool well, const char *text)
+void control_wish_done(struct control *c, uint64_t ticket, bool well, const char *text)
 {
 	for (unsigned i = 0; i < CONTROL_CLIENTS_MAX; i++) {
 		struct control_client *client = &c->clients[i];
 		size_t n = 0;
-		if (client->fd < 0 || client->waits_for != WAIT_ADAPTER || client->ticket != ticket)
+		if (client->fd < 0 || client->waits_for != WAIT_WISH || client->ticket != ticket)
 			continue;
 		char *json = object(well ? "text" : "error", text, &n);
 		answer_wait(client, json, n);

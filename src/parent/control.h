@@ -8,6 +8,7 @@
  *   adapter load NAME MODEL PATH           answered when it is served; MODEL -: the only one; a name that is taken
  *                                          gets the new bytes
  *   adapter unload NAME
+ *   reload NAME               reads the model's files again; answered when their content is served, or why it is not
  */
 #ifndef WEIGHTD_CONTROL_H
 #define WEIGHTD_CONTROL_H
@@ -34,7 +35,7 @@ void control_serve(struct control *control, const struct pollfd *fds, unsigned n
 void control_verified(struct control *control);
 /* Answers the one who waited for a measurement. Takes `text`, [n], from malloc; NULL: no memory. */
 void control_benched(struct control *control, char *text, size_t n);
-/* Answers the one who waited for an adapter, with the number that was given for him. */
-void control_adapter_done(struct control *control, uint64_t ticket, bool well, const char *text);
+/* Answers the one who wished for a change of adapters or models, with the number that was given for him. */
+void control_wish_done(struct control *control, uint64_t ticket, bool well, const char *text);
 
 #endif

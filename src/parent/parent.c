@@ -40,7 +40,7 @@ static bool loads(const struct parent *parent)
 static bool all_ready(const struct parent *parent)
 {
 	for (uint32_t i = 0; i < parent->n_workers; i++)
-		if (!parent->workers[i].ready)
+		if (worker_serves(&parent->workers[i]) && !parent->workers[i].ready)
 			return false;
 	return parent->front_ready && !loads(parent) && !adapters_come(parent);
 }
@@ -62,9 +62,9 @@ const char *parent_state(const struct parent *parent)
 	return all_ready(parent) ? "ready" : "loading";
 }
 
-uint64_t parent_context(const struct parent *parent, const struct parent_model *model)
+uint64_t parent_context(const struct parent *parent, const struct parent_copy *copy)
 {
-	uint64_t own = model->copies[0].segment.context, limit = parent->config.context_tokens;
+	uint64_t own = copy->segment.context, limit = parent->config.context_tokens;
 	return limit && limit < own ? limit : own;
 }
 
@@ -75,6 +75,8 @@ void parent_announce(struct parent *parent)
 	if (parent->announced || parent->stopping || !parent->front_ready || loads(parent) || adapters_come(parent))
 		return;
 	for (uint32_t i = 0; i < parent->n_workers; i++) {
+		if (!worker_serves(&parent->workers[i]))
+			continue;
 		if (!parent->workers[i].ready && !backoff_is_failing(&parent->workers[i].backoff))
 			return;
 		n_ready += parent->workers[i].ready;
@@ -121,6 +123,7 @@ void parent_stop(struct parent *parent)
 	if (parent->adapter_loader.pid)
 		kill(parent->adapter_loader.pid, SIGKILL);
 	adapters_stop(parent);
+	generations_stop(parent);
 	if (parent->front.pid)
 		message_send(parent->front.fd, MESSAGE_DRAIN, NULL, 0, NULL, 0);
 }

@@ -22,7 +22,8 @@
 
 /* Exit statuses beside 0 and 1. */
 enum { PARENT_EXIT_STRICT = 3 }; /* strict = yes, and placement could not be verified */
-enum { PARENT_COPIES_MAX = 64, PARENT_WORKERS_MAX = 256, PARENT_GENERATION = 1 };
+enum { PARENT_NO_MODEL = CONFIG_MODELS_MAX }; /* an index that none has */
+enum { PARENT_COPIES_MAX = 64, PARENT_WORKERS_MAX = 256, PARENT_GENERATION = 1 /* the first */ };
 
 enum model_state { MODEL_WAITING, MODEL_LOADING, MODEL_LOADED, MODEL_FAILED };
 
@@ -33,20 +34,44 @@ struct parent_copy {
 	uint64_t checked_ns;
 };
 
+enum change_state {
+	CHANGE_NONE,
+	CHANGE_WAITING,	 /* for the loader */
+	CHANGE_FILLING,	 /* the copies are being made */
+	CHANGE_STARTING, /* workers attach them, and get no calls yet */
+	CHANGE_LEAVING,	 /* it is served; calls of the one before it end */
+};
+
+/* From one generation of a model to the next (parent_generations.c). */
+struct parent_change {
+	enum change_state state;
+	uint32_t generation; /* that comes, or has come */
+	struct idset nodes;  /* whose copies it replaces */
+	uint64_t ticket;     /* of the operator who waits for it; 0: nobody */
+	uint64_t next;	     /* of one who wants another change after this one; 0: nobody */
+	struct load_pace pace;
+	char fault[256]; /* why the last one was given up; "": it was not */
+	uint32_t n_copies;
+	struct parent_copy copies[PARENT_COPIES_MAX]; /* until it is served those that come, then those that go */
+};
+
 struct parent_model {
 	const struct config_model *config;
 	enum model_state state;
-	char fault[256];		  /* why it failed */
-	bool served;			  /* some worker of it has been ready */
-	bool adopting;			  /* the loader looks at leftovers; no file was opened */
-	bool adopted;			  /* from leftovers: no file was opened at all */
-	bool leftovers_done;		  /* they are not offered (again) */
-	uint64_t created;		  /* Unix seconds */
-	uint64_t done_bytes, total_bytes; /* of loading */
-	struct load_pace pace;		  /* of the load; zeros: none was needed, or it goes on */
-	struct backoff load;		  /* of loaders that were killed */
-	struct parent_copy copies[PARENT_COPIES_MAX];
+	char fault[256];			      /* why it failed */
+	bool served;				      /* some worker of it has been ready */
+	bool adopting;				      /* the loader looks at leftovers; no file was opened */
+	bool adopted;				      /* from leftovers: no file was opened at all */
+	bool leftovers_done;			      /* they are not offered (again) */
+	uint64_t created;			      /* Unix seconds */
+	uint64_t done_bytes, total_bytes;	      /* of loading */
+	struct load_pace pace;			      /* of the load; zeros: none was needed, or it goes on */
+	struct backoff load;			      /* of loaders that were killed */
+	uint32_t generation;			      /* that is served, or is being loaded as the first */
+	uint32_t last_generation;		      /* the highest number that was given; the next is one more */
+	struct parent_copy copies[PARENT_COPIES_MAX]; /* that are served */
 	uint32_t n_copies;
+	struct parent_change change;
 };
 
 enum adapter_state {
@@ -88,7 +113,9 @@ struct parent_adapter {
 struct parent_worker {
 	struct child child;
 	struct plan_worker plan;
-	uint32_t model; /* index */
+	uint32_t model;	     /* index; PARENT_NO_MODEL: the place is free */
+	uint32_t generation; /* of the copy that it reads */
+	enum worker_duty duty;
 	struct channel_fds channel;
 	struct channel view; /* the parent's mapping, for the counters */
 	bool ready, proven;  /* ready: it takes calls; proven: the present process has served */
@@ -144,7 +171,7 @@ struct parent {
 	struct parent_adapter *adapters;      /* list, owned */
 	struct parent_adapter *adapter_loads; /* the one that the adapter loader makes; NULL: none */
 	uint32_t adapter_id;		      /* the last one given */
-	uint32_t adapter_changes;	      /* of the list and of the segments its entries have */
+	uint32_t copy_changes;		      /* of which copies there are */
 
 	struct parent_model models[CONFIG_MODELS_MAX];
 	struct parent_worker workers[PARENT_WORKERS_MAX];
@@ -164,7 +191,7 @@ struct parent {
 	struct control *control;
 	uint32_t verify_copy;		      /* number of the first copy in the verifier's order */
 	uint32_t verify_n;		      /* of them, how many it has reported */
-	uint32_t verify_adapters;	      /* adapter_changes when it began */
+	uint32_t verify_changes;	      /* copy_changes when it began */
 	const struct parent_worker *benching; /* it measures itself; NULL: none does */
 };
 
@@ -181,8 +208,8 @@ const char *parent_state(const struct parent *parent);
  */
 enum model_standing model_standing(const struct parent *parent, uint32_t index, const char **why);
 
-/* Positions that calls of a loaded model may have: its own context, or context_tokens where that is less. */
-uint64_t parent_context(const struct parent *parent, const struct parent_model *model);
+/* Positions that calls of a loaded model may have: its copy's context, or context_tokens where that is less. */
+uint64_t parent_context(const struct parent *parent, const struct parent_copy *copy);
 
 /* What is known of where the weights are: "verified", "misplaced" or "unverified"; of one copy, or the worst of all. */
 const char *copy_placement(const struct parent_copy *copy);

@@ -50,7 +50,7 @@ static void answer(struct parent *parent, struct adapter_asker *asker, const str
 		snprintf(to_front.text, sizeof to_front.text, "%.255s", verdict->text);
 		front_tell(parent, MESSAGE_ADAPTER_ANSWER, &to_front, sizeof to_front);
 	} else if (asker->who == ASKER_CONTROL) {
-		control_adapter_done(parent->control, asker->ticket, verdict->status == 200, verdict->text);
+		control_wish_done(parent->control, asker->ticket, verdict->status == 200, verdict->text);
 	}
 	asker->who = ASKER_NONE;
 }

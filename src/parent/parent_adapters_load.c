@@ -20,7 +20,7 @@ void adapter_drop_copies(struct parent *parent, struct parent_adapter *adapter)
 	for (uint32_t i = 0; i < adapter->n_copies; i++)
 		close(adapter->copies[i].fd);
 	adapter->n_copies = 0;
-	parent->adapter_changes++;
+	parent->copy_changes++;
 	/* By name: also what a loader that was killed never reported. */
 	if (segment_remove_generation(parent->config.instance, adapter->name, adapter->id, &err) < 0)
 		log_warning("adapter '%s': %s", adapter->name, err.text);
@@ -30,7 +30,7 @@ static int order(struct parent *parent, const struct parent_adapter *adapter, st
 {
 	struct message_load order;
 	int fds[1 + ADAPTER_FILES_MAX] = {parent->models[adapter->model].copies[0].fd};
-	int rc = order_fill(parent, adapter->path, adapter->name, adapter->id, &order, err);
+	int rc = order_fill(parent, adapter->path, adapter->name, adapter->id, &parent->plan.copy_nodes, &order, err);
 	if (rc)
 		return rc;
 	order.n_files = adapter->files.n;
@@ -91,7 +91,7 @@ static void take_segment(struct parent *parent, struct message *message)
 		return;
 	}
 	struct parent_copy *copy = &adapter->copies[adapter->n_copies++];
-	parent->adapter_changes++;
+	parent->copy_changes++;
 	*copy = (struct parent_copy){.segment = *segment, .fd = message->fds[0], .checked_ns = clock_now_ns()};
 	copy->segment.name[sizeof copy->segment.name - 1] = '\0';
 }

@@ -25,8 +25,6 @@ static const char *unwanted(const struct parent *parent, const struct segment_fo
 		m++;
 	if (m == parent->config.n_models)
 		return "its model is not configured any more";
-	if (found->generation != PARENT_GENERATION)
-		return "it is of another generation";
 	if (found->node >= IDSET_MAX || !idset_has(&parent->plan.copy_nodes, found->node))
 		return "no copy is wanted on its node";
 	return NULL;
@@ -83,7 +81,7 @@ struct offer {
 	uint32_t n;
 };
 
-static void add_candidate(struct offer *offer, int fd, const char *name, unsigned node)
+static void add_candidate(struct offer *offer, int fd, const char *name, const struct segment_found *found)
 {
 	struct stat st;
 	struct message_candidate *candidate = &offer->candidates[offer->n];
@@ -93,7 +91,8 @@ static void add_candidate(struct offer *offer, int fd, const char *name, unsigne
 	}
 	memset(candidate, 0, sizeof *candidate);
 	snprintf(candidate->name, sizeof candidate->name, "%s", name);
-	candidate->node = node;
+	candidate->node = found->node;
+	candidate->generation = found->generation;
 	offer->inodes[offer->n] = st.st_ino;
 	offer->fds[offer->n++] = fd;
 }
@@ -108,11 +107,11 @@ static void add_named(struct offer *offer, const struct segment_found *found)
 	else if (fstat(fd, &st) || st.st_uid != geteuid())
 		close(fd);
 	else
-		add_candidate(offer, fd, found->name, found->node);
+		add_candidate(offer, fd, found->name, found);
 }
 
 /* After a crash an object has both its name and a stored descriptor: it is offered once, by name. */
-static void add_stored(struct offer *offer, int stored, unsigned node)
+static void add_stored(struct offer *offer, int stored, const struct segment_found *found)
 {
 	struct stat st;
 	int fd = -1;
@@ -122,13 +121,22 @@ static void add_stored(struct offer *offer, int stored, unsigned node)
 	if (!known)
 		fd = fcntl(stored, F_DUPFD_CLOEXEC, 10);
 	if (fd >= 0)
-		add_candidate(offer, fd, "", node);
+		add_candidate(offer, fd, "", found);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	uint32_t generation_a = ((const struct segment_found *)a)->generation,
+		 generation_b = ((const struct segment_found *)b)->generation;
+	return (generation_a < generation_b) - (generation_a > generation_b);
 }
 
 static void collect(const struct parent *parent, const char *model, struct offer *offer)
 {
 	struct segment_found found;
 	offer->n = 0;
+	/* Of several that would do, the loader takes the first. */
+	qsort(parent->leftovers, parent->n_leftovers, sizeof *parent->leftovers, newest_first);
 	for (unsigned i = 0; i < parent->n_leftovers; i++)
 		if (!strcmp(parent->leftovers[i].model, model))
 			add_named(offer, &parent->leftovers[i]);
@@ -136,7 +144,7 @@ static void collect(const struct parent *parent, const char *model, struct offer
 		const struct fdstore_entry *entry = &parent->store.entries[i];
 		if (entry->fd >= 0 && segment_parse(entry->name, parent->config.instance, &found) &&
 		    !strcmp(found.model, model))
-			add_stored(offer, entry->fd, found.node);
+			add_stored(offer, entry->fd, &found);
 	}
 }
 
@@ -179,10 +187,10 @@ bool leftovers_offer(struct parent *parent, const struct message_load *load, con
 /* --- the store ---------------------------------------------------------------------------------- */
 
 /* Where no name of a segment fits, nothing is stored either. */
-static const char *stored_name(const struct parent *parent, const struct parent_model *model, unsigned node,
-			       char name[SEGMENT_NAME_BYTES])
+static const char *stored_name(const struct parent *parent, const struct parent_model *model,
+			       const struct message_segment *segment, char name[SEGMENT_NAME_BYTES])
 {
-	segment_name(parent->config.instance, model->config->name, PARENT_GENERATION, node, name, NULL);
+	segment_name(parent->config.instance, model->config->name, segment->generation, segment->node, name, NULL);
 	return name + 1;
 }
 
@@ -191,17 +199,46 @@ void copies_store(struct parent *parent, struct parent_model *model)
 	char name[SEGMENT_NAME_BYTES];
 	for (uint32_t i = 0; i < model->n_copies; i++) {
 		struct parent_copy *copy = &model->copies[i];
-		copy->stored =
-			fdstore_keep(&parent->store, stored_name(parent, model, copy->segment.node, name), copy->fd);
+		if (!copy->stored)
+			copy->stored = fdstore_keep(&parent->store, stored_name(parent, model, &copy->segment, name),
+						    copy->fd);
 	}
 }
 
-void copies_unstore(struct parent *parent, const struct parent_model *model)
+void copies_unstore(struct parent *parent, const struct parent_model *model, const struct parent_copy *copies,
+		    uint32_t n_copies)
 {
 	char name[SEGMENT_NAME_BYTES];
-	const struct idset *nodes = &parent->plan.copy_nodes;
-	for (int node = idset_first(nodes); node >= 0; node = idset_next(nodes, node))
-		fdstore_remove(&parent->store, stored_name(parent, model, (unsigned)node, name));
+	for (uint32_t i = 0; i < n_copies; i++)
+		fdstore_remove(&parent->store, stored_name(parent, model, &copies[i].segment, name));
+}
+
+void leftovers_unstore(struct parent *parent, const struct parent_model *model)
+{
+	struct segment_found found;
+	for (unsigned i = 0; i < parent->store.n;) {
+		char name[FDSTORE_NAME_BYTES];
+		snprintf(name, sizeof name, "%s", parent->store.entries[i].name);
+		if (segment_parse(name, parent->config.instance, &found) && !strcmp(found.model, model->config->name))
+			fdstore_remove(&parent->store, name); /* entry i is another one now */
+		else
+			i++;
+	}
+}
+
+/* The highest number that anything of a model has. */
+uint32_t leftovers_generation(const struct parent *parent, const char *model)
+{
+	struct segment_found found;
+	uint32_t highest = 0;
+	for (unsigned i = 0; i < parent->n_leftovers; i++)
+		if (!strcmp(parent->leftovers[i].model, model) && parent->leftovers[i].generation > highest)
+			highest = parent->leftovers[i].generation;
+	for (unsigned i = 0; i < parent->store.n; i++)
+		if (segment_parse(parent->store.entries[i].name, parent->config.instance, &found) &&
+		    !strcmp(found.model, model) && found.generation > highest)
+			highest = found.generation;
+	return highest;
 }
 
 const char *parent_restart(const struct parent *parent, const struct parent_model *model)

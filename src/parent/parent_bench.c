@@ -15,7 +15,7 @@ static int order(struct parent *parent, uint32_t type, const void *payload, size
 		return err_set(err, -EBUSY, "another measurement is under way");
 	for (uint32_t i = 0; i < parent->n_workers && !parent->stopping; i++) {
 		struct parent_worker *worker = &parent->workers[i];
-		if (!worker->ready)
+		if (!worker->ready || !worker_serves(worker))
 			continue;
 		int rc = message_send(worker->child.fd, type, payload, n, NULL, 0);
 		if (rc)

@@ -97,8 +97,11 @@ static void fill(const struct parent *parent, struct message_figures *figures)
 		figures->worker_node[i] = (uint16_t)worker->plan.node;
 	}
 	for (uint32_t m = 0; m < parent->config.n_models; m++) {
-		for (uint32_t c = 0; c < parent->models[m].n_copies; c++)
-			add_copy(figures, &parent->models[m].copies[c]);
+		const struct parent_model *model = &parent->models[m];
+		for (uint32_t c = 0; c < model->n_copies; c++)
+			add_copy(figures, &model->copies[c]);
+		for (uint32_t c = 0; c < model->change.n_copies; c++)
+			add_copy(figures, &model->change.copies[c]);
 		add_unlocked(figures, parent, m);
 	}
 	for (const struct parent_adapter *a = parent->adapters; a; a = a->next)

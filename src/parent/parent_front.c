@@ -40,7 +40,8 @@ void front_introduce(struct parent *parent, const struct parent_worker *worker)
 	up.node = worker->plan.node;
 	snprintf(up.model, sizeof up.model, "%s", model->config->name);
 	up.created = model->created;
-	up.context_tokens = (uint32_t)parent_context(parent, model);
+	up.context_tokens = (uint32_t)parent_context(parent, worker_copy(model, worker));
+	up.duty = worker->duty;
 	int fds[3] = {worker->channel.memory, worker->channel.to_worker, worker->channel.to_front};
 	tell(parent, MESSAGE_WORKER_UP, &up, sizeof up, fds, 3);
 }
@@ -104,6 +105,7 @@ void front_tell_state(struct parent *parent)
 	for (uint32_t i = 0; i < parent->config.n_models; i++) {
 		add_model(&state, parent, i);
 		add_weights(&state, parent->models[i].copies, parent->models[i].n_copies);
+		add_weights(&state, parent->models[i].change.copies, parent->models[i].change.n_copies);
 	}
 	add_adapters(&state, parent);
 	state.worker_restarts = parent->worker_restarts;
@@ -146,7 +148,7 @@ void front_start(struct parent *parent)
 		.request_seconds = c->request_seconds,
 		.has_tcp = parent->tcp_fd >= 0,
 		.has_keys = parent->keys_fd >= 0,
-		.max_workers = c->n_models * parent->plan.n_workers,
+		.max_workers = (c->n_models + 1) * parent->plan.n_workers, /* one model may have two generations */
 		.http_adapters = c->adapter_dir[0] != '\0',
 		.metrics_aliases = c->metrics_aliases,
 		.prefix_cache = c->prefix_cache_bytes != 0,
@@ -171,7 +173,7 @@ void front_start(struct parent *parent)
 	front_tell_state(parent);
 	adapters_introduce(parent);
 	for (uint32_t i = 0; i < parent->n_workers; i++)
-		if (parent->workers[i].ready)
+		if (parent->workers[i].ready && parent->workers[i].duty != WORKER_RETIRED)
 			front_introduce(parent, &parent->workers[i]);
 }
 
@@ -182,6 +184,7 @@ void front_message(struct parent *parent, struct message *message)
 	const struct message_front_ready *ready;
 	const struct message_adapter_request *wish;
 	const struct message_adapter *idle;
+	const struct message_worker_idle *quiet;
 	switch (message->type) {
 	case MESSAGE_READY:
 		ready = message_payload(message, sizeof *ready, 0);
@@ -195,6 +198,11 @@ void front_message(struct parent *parent, struct message *message)
 			log_error("worker %u broke the channel protocol and is replaced", down->worker);
 			kill(parent->workers[down->worker].child.pid, SIGKILL);
 		}
+		break;
+	case MESSAGE_WORKER_IDLE:
+		quiet = message_payload(message, sizeof *quiet, 0);
+		if (quiet)
+			generations_worker_idle(parent, quiet->worker);
 		break;
 	case MESSAGE_ADAPTER_REQUEST:
 		wish = message_payload(message, sizeof *wish, 0);
@@ -223,7 +231,7 @@ static void renew_channels(struct parent *parent)
 	struct err err;
 	for (uint32_t i = 0; i < parent->n_workers; i++) {
 		struct parent_worker *worker = &parent->workers[i];
-		if (!worker->ready)
+		if (!worker->ready || worker->duty == WORKER_RETIRED)
 			continue;
 		struct channel_fds fresh;
 		struct channel view;
@@ -278,6 +286,7 @@ void front_ended(struct parent *parent, int wait_status)
 	if (parent->front_backoff.failures == BACKOFF_FAILING)
 		log_error("the front keeps dying without having served; it is tried again every %d s",
 			  BACKOFF_MAX_MS / 1000);
+	generations_front_ended(parent);
 	renew_channels(parent);
 	adapters_front_ended(parent);
 }

@@ -1,4 +1,5 @@
-/* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_adopt.c (leftovers),
+/* What the parent's files share: parent.c (life, loop), parent_models.c (loading), parent_generations.c
+ * (from one load to the next), parent_adopt.c (leftovers),
  * parent_adapters.c and parent_adapters_load.c (adapters), parent_workers.c and parent_front.c (starting and
  * replacing), parent_watch.c (hangs), parent_notify.c (systemd), parent_verify.c (placement checks), parent_bench.c
  * (measuring), parent_placement.c (refused NUMA calls), parent_figures.c (for /metrics), parent_plan.c (the plan, and
@@ -23,7 +24,7 @@ void models_close(struct parent *parent);
 
 /* What an order to load from `path` says. `name`: the model's in the segment. */
 int order_fill(const struct parent *parent, const char *path, const char *name, uint32_t generation,
-	       struct message_load *order, struct err *err);
+	       const struct idset *nodes, struct message_load *order, struct err *err);
 
 /* parent_adapters.c */
 void adapters_begin(struct parent *parent); /* those of the settings */
@@ -56,7 +57,29 @@ int leftovers_find(struct parent *parent, struct err *err); /* and removes those
  * yet. */
 bool leftovers_offer(struct parent *parent, const struct message_load *load, const struct model_files *files);
 void copies_store(struct parent *parent, struct parent_model *model); /* into the service manager's store */
-void copies_unstore(struct parent *parent, const struct parent_model *model);
+void copies_unstore(struct parent *parent, const struct parent_model *model, const struct parent_copy *copies,
+		    uint32_t n_copies);
+void leftovers_unstore(struct parent *parent, const struct parent_model *model); /* whatever is stored of it */
+/* The highest generation of what there is of a model; 0: there is nothing. */
+uint32_t leftovers_generation(const struct parent *parent, const char *model);
+
+/* parent_generations.c */
+/* An operator wants the model's files read again; the answer comes with this ticket (control.h). */
+void generations_reload(struct parent *parent, const char *name, uint64_t ticket);
+/* Announces new copies for `nodes`, which their maker then enters into model->change; whatever becomes of it is told to
+ * whoever has the ticket (0: nobody). False: another change is under way. */
+bool generation_begin(struct parent *parent, struct parent_model *model, const struct idset *nodes, uint64_t ticket);
+/* All of the copies are there: workers for them start, and when they are ready calls go to them. */
+void generation_filled(struct parent *parent, struct parent_model *model);
+/* They can't be had: what is served goes on to be. */
+void generation_failed(struct parent *parent, struct parent_model *model, const char *text);
+void generations_worker_ready(struct parent *parent, const struct parent_worker *worker);
+/* One that was not serving has ended, and why if it said so. False: it is to be started again. */
+bool generations_worker_ended(struct parent *parent, struct parent_worker *worker);
+void generations_worker_idle(struct parent *parent, uint32_t worker); /* the front says so */
+void generations_front_ended(struct parent *parent);
+void generations_stop(struct parent *parent);
+void generations_close(struct parent *parent); /* at the end: what comes or goes is removed */
 
 /* parent_front.c */
 void front_start(struct parent *parent);
@@ -72,7 +95,13 @@ void front_tell(struct parent *parent, enum message_type type, const void *paylo
 void figures_turn(struct parent *parent, uint64_t now_ns); /* what /metrics shows of memory and placement */
 
 /* parent_workers.c */
-void workers_start(struct parent *parent, uint32_t model); /* those of a freshly loaded model */
+/* Those for the copies [n_copies] of one generation of a model. -ENOSPC: there are too many already. */
+int workers_start(struct parent *parent, uint32_t model, const struct parent_copy *copies, uint32_t n_copies,
+		  enum worker_duty duty, struct err *err);
+void worker_forget(struct parent *parent, struct parent_worker *worker); /* it has ended for good: its place is free */
+/* The copy that it reads; NULL: it is not there any more. */
+const struct parent_copy *worker_copy(const struct parent_model *model, const struct parent_worker *worker);
+bool worker_serves(const struct parent_worker *worker); /* it is there to be given calls, now or when it is ready */
 void worker_message(struct parent *parent, struct parent_worker *worker, struct message *message);
 void worker_ended(struct parent *parent, struct parent_worker *worker, int wait_status);
 /* It takes calls from now on, if nothing is missing any more. */

@@ -3,6 +3,7 @@
 #include "src/parent/parent_internal.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -19,11 +20,12 @@ static void fail_model(struct parent_model *model, const char *text)
 	log_error("model '%s': %s", model->config->name, text);
 }
 
-static void close_copies(struct parent_model *model)
+static void close_copies(struct parent *parent, struct parent_model *model)
 {
 	for (uint32_t i = 0; i < model->n_copies; i++)
 		close(model->copies[i].fd);
 	model->n_copies = 0;
+	parent->copy_changes++;
 }
 
 static void remove_segments(const struct parent *parent, const struct parent_model *model)
@@ -36,18 +38,19 @@ static void remove_segments(const struct parent *parent, const struct parent_mod
 /* After a failure: also what a loader that was killed never reported. */
 static void drop_copies(struct parent *parent, struct parent_model *model)
 {
-	close_copies(model);
+	close_copies(parent, model);
 	model->adopted = false;
 	remove_segments(parent, model);
-	copies_unstore(parent, model);
+	leftovers_unstore(parent, model);
 }
 
 void models_close(struct parent *parent)
 {
 	struct err err;
 	adapters_close(parent);
+	generations_close(parent);
 	for (uint32_t i = 0; i < parent->config.n_models; i++)
-		close_copies(&parent->models[i]);
+		close_copies(parent, &parent->models[i]);
 	/* What the service manager stores stays there: it knows whether this is a stop or a restart. A daemon that did
 	 * not get through its start leaves everything to the next one. */
 	if (parent->started && !parent->config.keep_weights &&
@@ -61,7 +64,7 @@ static uint32_t group_of_segments(const struct parent *parent)
 }
 
 int order_fill(const struct parent *parent, const char *path, const char *name, uint32_t generation,
-	       struct message_load *order, struct err *err)
+	       const struct idset *nodes, struct message_load *order, struct err *err)
 {
 	memset(order, 0, sizeof *order);
 	snprintf(order->path, sizeof order->path, "%s", path);
@@ -72,7 +75,6 @@ int order_fill(const struct parent *parent, const char *path, const char *name, 
 	order->huge = parent->config.huge_pages;
 	order->io = parent->config.io;
 	order->group = group_of_segments(parent);
-	const struct idset *nodes = &parent->plan.copy_nodes;
 	for (int node = idset_first(nodes); node >= 0; node = idset_next(nodes, node)) {
 		if (order->n_nodes == sizeof order->node / sizeof *order->node)
 			return err_set(err, -E2BIG, "more than %zu nodes with copies",
@@ -85,7 +87,10 @@ int order_fill(const struct parent *parent, const char *path, const char *name, 
 static int make_order(const struct parent *parent, const struct parent_model *model, const struct model_files *files,
 		      struct message_load *order, struct err *err)
 {
-	int rc = order_fill(parent, files->path, model->config->name, PARENT_GENERATION, order, err);
+	bool changes = model->change.state == CHANGE_FILLING;
+	int rc = order_fill(parent, files->path, model->config->name,
+			    changes ? model->change.generation : model->generation,
+			    changes ? &model->change.nodes : &parent->plan.copy_nodes, order, err);
 	order->n_files = files->n;
 	order->quantize = files->quantize;
 	return rc;
@@ -163,6 +168,9 @@ static bool order_to_adopt(struct parent *parent, const struct parent_model *mod
 /* Leftovers first, the files only if they are no good. */
 static void order_first(struct parent *parent, struct parent_model *model)
 {
+	uint32_t highest = leftovers_generation(parent, model->config->name);
+	if (!model->generation)
+		model->generation = model->last_generation = highest ? highest : PARENT_GENERATION;
 	model->adopting = !model->leftovers_done && order_to_adopt(parent, model);
 	model->leftovers_done = true;
 	if (model->adopting)
@@ -172,23 +180,42 @@ static void order_first(struct parent *parent, struct parent_model *model)
 	order_or_hang_up(parent, model);
 }
 
-void models_load_next(struct parent *parent)
+/* The first load of a model, or the next. */
+static bool is_due(struct parent_model *model)
+{
+	if (model->state == MODEL_WAITING)
+		return !model->load.due_ns || backoff_take(&model->load, clock_now_ns());
+	return model->change.state == CHANGE_WAITING;
+}
+
+static void begin(struct parent *parent, struct parent_model *model)
 {
 	struct err err;
-	for (uint32_t i = 0; i < parent->config.n_models && !parent->loader.pid && !parent->stopping; i++) {
-		struct parent_model *model = &parent->models[i];
-		if (model->state != MODEL_WAITING ||
-		    (model->load.due_ns && !backoff_take(&model->load, clock_now_ns())))
-			continue;
-		if (child_spawn(&parent->loader, CHILD_LOADER, "loader", (int)parent->config.log_level, &err)) {
+	bool changes = model->change.state == CHANGE_WAITING;
+	if (child_spawn(&parent->loader, CHILD_LOADER, "loader", (int)parent->config.log_level, &err)) {
+		if (changes)
+			generation_failed(parent, model, err.text);
+		else
 			fail_model(model, err.text);
-			continue;
-		}
-		parent->loading = i;
-		parent->loader_fault[0] = '\0';
+		return;
+	}
+	parent->loading = (uint32_t)(model - parent->models);
+	parent->loader_fault[0] = '\0';
+	model->done_bytes = model->total_bytes = 0;
+	if (changes) {
+		model->change.state = CHANGE_FILLING;
+		order_or_hang_up(parent, model);
+	} else {
 		model->state = MODEL_LOADING;
 		order_first(parent, model);
 	}
+}
+
+void models_load_next(struct parent *parent)
+{
+	for (uint32_t i = 0; i < parent->config.n_models && !parent->loader.pid && !parent->stopping; i++)
+		if (is_due(&parent->models[i]))
+			begin(parent, &parent->models[i]);
 }
 
 /* One line for each copy. The name is worth a warning when it had to be salted. */
@@ -207,7 +234,7 @@ static void tell_segment(const struct parent *parent, const struct parent_model 
 		 : placement_wrong(p)  ? " (MISPLACED)"
 				       : " (unverified)");
 	if (segment->name[0] &&
-	    !segment_name(parent->config.instance, model->config->name, PARENT_GENERATION, segment->node, plain,
+	    !segment_name(parent->config.instance, model->config->name, segment->generation, segment->node, plain,
 			  NULL) &&
 	    strcmp(plain, segment->name))
 		log_warning("model '%s': another user's object has the name %s, which is left alone",
@@ -217,12 +244,15 @@ static void tell_segment(const struct parent *parent, const struct parent_model 
 static void take_segment(struct parent *parent, struct parent_model *model, struct message *message)
 {
 	const struct message_segment *segment = message_payload(message, sizeof *segment, 1);
-	if (!segment || model->n_copies == PARENT_COPIES_MAX) {
+	bool changes = model->change.state == CHANGE_FILLING;
+	uint32_t *n_copies = changes ? &model->change.n_copies : &model->n_copies;
+	if (!segment || *n_copies == PARENT_COPIES_MAX) {
 		for (uint32_t i = 0; i < message->n_fds; i++)
 			close(message->fds[i]);
 		return;
 	}
-	struct parent_copy *copy = &model->copies[model->n_copies++];
+	struct parent_copy *copy = (changes ? model->change.copies : model->copies) + (*n_copies)++;
+	parent->copy_changes++;
 	*copy = (struct parent_copy){.segment = *segment, .fd = message->fds[0], .checked_ns = clock_now_ns()};
 	copy->segment.name[sizeof copy->segment.name - 1] = '\0';
 	model->adopted |= copy->segment.adopted;
@@ -241,7 +271,7 @@ bool models_waited_for_files(const struct load_pace *pace)
 
 static void tell_pace(struct parent_model *model, const struct load_pace *pace)
 {
-	model->pace = *pace;
+	*(model->change.state == CHANGE_FILLING ? &model->change.pace : &model->pace) = *pace;
 	if (!pace->total_ns || !pace->fill_ns)
 		return;
 	log_info("model '%s': %.1f MiB in %.2f s: memory %.2f s, reading and packing by %u threads %.2f s (%.2f GB/s, "
@@ -280,7 +310,7 @@ void models_loader_message(struct parent *parent, struct message *message)
 			break;
 		log_info("model '%s': %.255s", model->config->name, failed->err.text);
 		model->adopting = false;
-		copies_unstore(parent, model);
+		leftovers_unstore(parent, model);
 		order_or_hang_up(parent, model);
 		break;
 	case MESSAGE_SEGMENT:
@@ -330,20 +360,41 @@ static void load_again(struct parent_model *model, const char *text)
 	model->done_bytes = model->total_bytes = 0;
 }
 
-void models_loader_ended(struct parent *parent, int wait_status)
+/* What the loader said of its end, or what can be said of it. */
+static void describe_end(const struct parent *parent, int wait_status, char text[256])
 {
-	struct parent_model *model = &parent->models[parent->loading];
+	char how[128];
+	if (parent->loader_fault[0])
+		snprintf(text, 256, "%s", parent->loader_fault);
+	else
+		snprintf(text, 256, "the loader was %s%s",
+			 child_describe(&parent->loader, wait_status, how, sizeof how),
+			 wait_status == SIGKILL ? "; if the kernel's OOM killer did it, a node ran out of memory" : "");
+}
+
+static void loaded_first(struct parent *parent, struct parent_model *model)
+{
+	struct err err;
+	model->state = MODEL_LOADED;
+	model->created = (uint64_t)time(NULL);
+	model->adopting = false;
+	model->generation = model->copies[0].segment.generation; /* adopted ones may not be the highest that there was */
+	copies_store(parent, model);
+	if (workers_start(parent, parent->loading, model->copies, model->n_copies, WORKER_SERVES, &err)) {
+		drop_copies(parent, model);
+		fail_model(model, err.text);
+	}
+}
+
+static void ended_first(struct parent *parent, struct parent_model *model, int wait_status)
+{
 	char how[128], text[256];
 	if (wait_status == 0 && model->n_copies == idset_count(&parent->plan.copy_nodes)) {
-		model->state = MODEL_LOADED;
-		model->created = (uint64_t)time(NULL);
-		model->adopting = false;
-		copies_store(parent, model);
-		workers_start(parent, parent->loading);
+		loaded_first(parent, model);
 	} else if (model->adopting) {
 		/* Damaged leftovers, or too little memory to look at them, are no reason not to serve. A stop is no
 		 * reason to lose them. */
-		close_copies(model);
+		close_copies(parent, model);
 		if (!parent->stopping) {
 			log_warning("model '%s': the loader was %s while it checked what an earlier daemon left",
 				    model->config->name, child_describe(&parent->loader, wait_status, how, sizeof how));
@@ -354,22 +405,38 @@ void models_loader_ended(struct parent *parent, int wait_status)
 		drop_copies(parent, model);
 		if (parent->stopping)
 			return;
-		if (parent->loader_fault[0])
-			snprintf(text, sizeof text, "%s", parent->loader_fault);
-		else
-			snprintf(text, sizeof text, "the loader was %s%s",
-				 child_describe(&parent->loader, wait_status, how, sizeof how),
-				 wait_status == 9 ? "; if the kernel's OOM killer did it, a node ran out of memory"
-						  : "");
+		describe_end(parent, wait_status, text);
 		if (WIFSIGNALED(wait_status))
 			load_again(model, text);
 		else
 			fail_model(model, text);
 	}
+}
+
+static void ended_next(struct parent *parent, struct parent_model *model, int wait_status)
+{
+	char text[256];
+	if (wait_status == 0 && model->change.n_copies == idset_count(&model->change.nodes)) {
+		generation_filled(parent, model);
+		return;
+	}
+	describe_end(parent, wait_status, text);
+	generation_failed(parent, model, text);
+}
+
+void models_loader_ended(struct parent *parent, int wait_status)
+{
+	struct parent_model *model = &parent->models[parent->loading];
+	if (model->change.state == CHANGE_FILLING)
+		ended_next(parent, model, wait_status);
+	else
+		ended_first(parent, model, wait_status);
+	if (parent->stopping)
+		return;
 	models_load_next(parent);
 	front_tell_state(parent);
 	parent_announce(parent);
-	if (all_failed(parent) && !parent->stopping) {
+	if (all_failed(parent)) {
 		log_error("no model could be loaded");
 		parent->exit_status = 1;
 		parent_stop(parent);

@@ -38,11 +38,13 @@ void notify_stopping(void)
 /* "2 of 3 workers ready; loading model 'x', 40 %; model 'y' is failing: why" */
 static void describe(const struct parent *parent, char text[256])
 {
-	uint32_t ready = 0;
+	uint32_t ready = 0, all = 0;
 	const char *why;
-	for (uint32_t i = 0; i < parent->n_workers; i++)
-		ready += parent->workers[i].ready;
-	int n = snprintf(text, 256, "%u of %u workers ready", ready, parent->n_workers);
+	for (uint32_t i = 0; i < parent->n_workers; i++) {
+		all += worker_serves(&parent->workers[i]);
+		ready += worker_serves(&parent->workers[i]) && parent->workers[i].ready;
+	}
+	int n = snprintf(text, 256, "%u of %u workers ready", ready, all);
 	if (!parent->front_ready)
 		n += snprintf(text + n, 256 - (size_t)n, "; the front is starting");
 	for (uint32_t i = 0; i < parent->config.n_models && n < 256; i++) {
@@ -57,6 +59,9 @@ static void describe(const struct parent *parent, char text[256])
 				      model->total_bytes
 					      ? (unsigned long long)(model->done_bytes * 100 / model->total_bytes)
 					      : 0ull);
+		else if (model->change.state == CHANGE_FILLING || model->change.state == CHANGE_STARTING)
+			n += snprintf(text + n, room, "; generation %u of model '%s' comes", model->change.generation,
+				      model->config->name);
 		else if (model->state == MODEL_WAITING)
 			n += snprintf(text + n, room, "; model '%s' waits to be loaded", model->config->name);
 	}

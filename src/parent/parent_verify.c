@@ -15,6 +15,9 @@ static struct parent_copy *copy_at(struct parent *parent, uint32_t n)
 		if (n < parent->models[m].n_copies)
 			return &parent->models[m].copies[n];
 		n -= parent->models[m].n_copies;
+		if (n < parent->models[m].change.n_copies)
+			return &parent->models[m].change.copies[n];
+		n -= parent->models[m].change.n_copies;
 	}
 	for (struct parent_adapter *a = parent->adapters; a; a = a->next) {
 		if (n < a->n_copies)
@@ -22,14 +25,6 @@ static struct parent_copy *copy_at(struct parent *parent, uint32_t n)
 		n -= a->n_copies;
 	}
 	return NULL;
-}
-
-static bool is_adapters(const struct parent *parent, const struct parent_copy *copy)
-{
-	for (const struct parent_adapter *a = parent->adapters; a; a = a->next)
-		if (copy >= a->copies && copy < a->copies + a->n_copies)
-			return true;
-	return false;
 }
 
 /* Starts a verifier for the copies from number `first` on, as many as one message holds. */
@@ -49,7 +44,7 @@ static int start(struct parent *parent, uint32_t first, struct err *err)
 		return rc;
 	parent->verify_copy = first;
 	parent->verify_n = 0;
-	parent->verify_adapters = parent->adapter_changes;
+	parent->verify_changes = parent->copy_changes;
 	return message_send(parent->verifier.fd, MESSAGE_VERIFY, &order, sizeof order, fds, order.n);
 }
 
@@ -65,8 +60,8 @@ void verify_message(struct parent *parent, struct message *message)
 	if (message->type != MESSAGE_VERIFIED || !verified || !copy)
 		return;
 	parent->verify_n++;
-	/* Adapters that came or went meanwhile have other numbers now: their turn is the next check. */
-	if (parent->verify_adapters != parent->adapter_changes && is_adapters(parent, copy))
+	/* When copies came or went meanwhile the numbers are others': all have their turn with the next check. */
+	if (parent->verify_changes != parent->copy_changes)
 		return;
 	bool was = placement_verified(&copy->segment.report.placement);
 	/* The digest stays the loader's: a check does not hash. And it does not bind: what was refused then still is

@@ -22,7 +22,7 @@ enum model_standing model_standing(const struct parent *parent, uint32_t index, 
 	}
 	for (uint32_t i = 0; i < parent->n_workers; i++) {
 		const struct parent_worker *worker = &parent->workers[i];
-		if (worker->model != index)
+		if (worker->model != index || !worker_serves(worker))
 			continue;
 		if (!backoff_is_failing(&worker->backoff)) {
 			other = true;
@@ -39,14 +39,39 @@ enum model_standing model_standing(const struct parent *parent, uint32_t index, 
 
 /* --- workers ---------------------------------------------------------------------------------- */
 
-/* What KV pages may take: a quarter of the node they are on, divided among the workers that share it. */
+bool worker_serves(const struct parent_worker *worker)
+{
+	return worker->model != PARENT_NO_MODEL && worker->duty == WORKER_SERVES;
+}
+
+/* What KV pages may take: a quarter of the node they are on, divided among the workers that share it; those of another
+ * generation come before or go after this one. */
 static uint64_t auto_kv_bytes(const struct parent *parent, const struct parent_worker *worker)
 {
 	const struct topology_node *node = topology_find(parent->topology, worker->plan.memory_node);
 	uint32_t sharers = 0;
-	for (uint32_t i = 0; i < parent->n_workers; i++)
-		sharers += parent->workers[i].plan.memory_node == worker->plan.memory_node;
+	for (uint32_t i = 0; i < parent->n_workers; i++) {
+		const struct parent_worker *other = &parent->workers[i];
+		sharers += other->model != PARENT_NO_MODEL && other->plan.memory_node == worker->plan.memory_node &&
+			   (other->model != worker->model || other->generation == worker->generation);
+	}
 	return node->memory_bytes / 4 / (sharers ? sharers : 1);
+}
+
+static const struct parent_copy *find_in(const struct parent_copy *copies, uint32_t n_copies,
+					 const struct parent_worker *worker)
+{
+	for (uint32_t i = 0; i < n_copies; i++)
+		if (copies[i].segment.node == worker->plan.copy_node &&
+		    copies[i].segment.generation == worker->generation)
+			return &copies[i];
+	return NULL;
+}
+
+const struct parent_copy *worker_copy(const struct parent_model *model, const struct parent_worker *worker)
+{
+	const struct parent_copy *served = find_in(model->copies, model->n_copies, worker);
+	return served ? served : find_in(model->change.copies, model->change.n_copies, worker);
 }
 
 static int order_work(struct parent *parent, const struct parent_worker *worker)
@@ -76,13 +101,10 @@ static int order_work(struct parent *parent, const struct parent_worker *worker)
 	order.uid = parent->uid;
 	order.gid = parent->gid;
 	snprintf(order.model, sizeof order.model, "%s", model->config->name);
-	uint32_t copy = 0;
-	while (copy < model->n_copies && model->copies[copy].segment.node != worker->plan.copy_node)
-		copy++;
-	if (copy == model->n_copies)
+	const struct parent_copy *copy = worker_copy(model, worker);
+	if (!copy)
 		return -ENOENT;
-	int fds[4] = {model->copies[copy].fd, worker->channel.memory, worker->channel.to_worker,
-		      worker->channel.to_front};
+	int fds[4] = {copy->fd, worker->channel.memory, worker->channel.to_worker, worker->channel.to_front};
 	return message_send(worker->child.fd, MESSAGE_WORK, &order, sizeof order, fds, 4);
 }
 
@@ -124,20 +146,58 @@ static void worker_start(struct parent *parent, struct parent_worker *worker)
 	adapters_worker_started(parent, worker);
 }
 
-void workers_start(struct parent *parent, uint32_t model)
+/* A free place, if need be at the end; NULL. */
+static struct parent_worker *take_place(struct parent *parent)
 {
-	uint32_t first = parent->n_workers;
+	uint32_t i = 0;
+	while (i < parent->n_workers && parent->workers[i].model != PARENT_NO_MODEL)
+		i++;
+	if (i == PARENT_WORKERS_MAX)
+		return NULL;
+	parent->n_workers += i == parent->n_workers;
+	return &parent->workers[i];
+}
+
+void worker_forget(struct parent *parent, struct parent_worker *worker)
+{
+	*worker = (struct parent_worker){.model = PARENT_NO_MODEL, .channel = {-1, -1, -1}, .child = {.fd = -1}};
+	while (parent->n_workers && parent->workers[parent->n_workers - 1].model == PARENT_NO_MODEL)
+		parent->n_workers--;
+}
+
+static uint32_t places_left(const struct parent *parent)
+{
+	uint32_t n = PARENT_WORKERS_MAX;
+	for (uint32_t i = 0; i < parent->n_workers; i++)
+		n -= parent->workers[i].model != PARENT_NO_MODEL;
+	return n;
+}
+
+int workers_start(struct parent *parent, uint32_t model, const struct parent_copy *copies, uint32_t n_copies,
+		  enum worker_duty duty, struct err *err)
+{
+	struct parent_worker *started[PARENT_WORKERS_MAX];
+	uint32_t n = 0;
+	if (places_left(parent) < parent->plan.n_workers)
+		return err_set(err, -ENOSPC, "its workers would be more than the %d processes that there can be",
+			       PARENT_WORKERS_MAX);
 	for (unsigned i = 0; i < parent->plan.n_workers; i++) {
-		if (parent->n_workers == PARENT_WORKERS_MAX) {
-			log_error("model '%s': only %u of %u workers: the limit of %d processes is reached",
-				  parent->models[model].config->name, i, parent->plan.n_workers, PARENT_WORKERS_MAX);
-			break;
+		const struct plan_worker *plan = &parent->plan.workers[i];
+		for (uint32_t c = 0; c < n_copies; c++) {
+			if (copies[c].segment.node != plan->copy_node)
+				continue;
+			started[n] = take_place(parent);
+			*started[n++] = (struct parent_worker){.plan = *plan,
+							       .model = model,
+							       .generation = copies[c].segment.generation,
+							       .duty = duty,
+							       .channel = {-1, -1, -1},
+							       .child = {.fd = -1}};
 		}
-		parent->workers[parent->n_workers++] = (struct parent_worker){
-			.plan = parent->plan.workers[i], .model = model, .channel = {-1, -1, -1}, .child = {.fd = -1}};
 	}
-	for (uint32_t i = first; i < parent->n_workers; i++)
-		worker_start(parent, &parent->workers[i]);
+	for (uint32_t i = 0; i < n; i++) /* they share what a node has: all are known before the first starts */
+		worker_start(parent, started[i]);
+	return 0;
 }
 
 void worker_try_ready(struct parent *parent, struct parent_worker *worker)
@@ -150,10 +210,11 @@ void worker_try_ready(struct parent *parent, struct parent_worker *worker)
 	log_info("worker %u is ready: pid %d, node %u, weights attached in %.1f ms",
 		 (unsigned)(worker - parent->workers), (int)worker->child.pid, worker->plan.node,
 		 (double)worker->attach_ns / CLOCK_MS_NS);
-	parent->models[worker->model].served = true;
+	parent->models[worker->model].served |= worker->duty == WORKER_SERVES;
 	if (parent->front.pid)
 		front_introduce(parent, worker);
 	adapters_worker_changed(parent, worker);
+	generations_worker_ready(parent, worker);
 	front_tell_state(parent);
 	parent_announce(parent);
 }
@@ -214,6 +275,8 @@ void worker_ended(struct parent *parent, struct parent_worker *worker, int wait_
 		 child_describe(&worker->child, wait_status, how, sizeof how), worker->fault[0] ? ": " : "",
 		 worker->fault);
 	worker->ended_ns = now;
+	if (worker->duty != WORKER_SERVES && generations_worker_ended(parent, worker))
+		return;
 	worker->restarts++;
 	parent->worker_restarts++;
 	if (proven)

@@ -50,6 +50,7 @@ static void add_copy(doc d, val copies, const struct parent_copy *copy)
 	const struct placement *p = &report->placement;
 	val c = yyjson_mut_arr_add_obj(d, copies);
 	add_uint(d, c, "node", copy->segment.node);
+	add_uint(d, c, "generation", copy->segment.generation);
 	add_str(d, c, "segment", copy->segment.name);
 	add_str(d, c, "backing", backing_word(&copy->segment));
 	yyjson_mut_obj_add_bool(d, c, "adopted", copy->segment.adopted != 0);
@@ -86,6 +87,22 @@ static void add_pace(doc d, val m, const struct load_pace *pace)
 	add_str(d, load, "limit", models_waited_for_files(pace) ? "reading" : "packing");
 }
 
+/* The generation that comes, or has come while the one before it goes: `copies` are then that one's. */
+static void add_change(doc d, val m, const struct parent_change *change)
+{
+	static const char *const state[] = {"", "waiting", "loading", "starting", "leaving"}; /* by enum change_state */
+	if (change->fault[0])
+		add_str(d, m, "change_error", change->fault);
+	if (change->state == CHANGE_NONE)
+		return;
+	val c = yyjson_mut_obj_add_obj(d, m, "change");
+	add_uint(d, c, "generation", change->generation);
+	add_str(d, c, "state", state[change->state]);
+	val copies = yyjson_mut_obj_add_arr(d, c, "copies");
+	for (uint32_t i = 0; i < change->n_copies; i++)
+		add_copy(d, copies, &change->copies[i]);
+}
+
 static void add_model(doc d, val models, const struct parent *parent, const struct parent_model *model)
 {
 	static const char *const state[] = {"waiting", "loading", "ready", "failed"};
@@ -110,8 +127,8 @@ static void add_model(doc d, val models, const struct parent *parent, const stru
 		snprintf(architecture, sizeof architecture, "%.*s", (int)sizeof first->architecture,
 			 first->architecture);
 		add_str(d, m, "architecture", architecture);
-		add_uint(d, m, "generation", PARENT_GENERATION);
-		add_uint(d, m, "context_tokens", parent_context(parent, model));
+		add_uint(d, m, "generation", model->generation);
+		add_uint(d, m, "context_tokens", parent_context(parent, &model->copies[0]));
 		add_str(d, m, "backing", backing_word(first));
 		add_str(d, m, "restart", parent_restart(parent, model));
 		yyjson_mut_obj_add_bool(d, m, "adopted", model->adopted);
@@ -121,6 +138,7 @@ static void add_model(doc d, val models, const struct parent *parent, const stru
 	val copies = yyjson_mut_obj_add_arr(d, m, "copies");
 	for (uint32_t i = 0; i < model->n_copies; i++)
 		add_copy(d, copies, &model->copies[i]);
+	add_change(d, m, &model->change);
 }
 
 static void add_adapter(doc d, val adapters, const struct parent *parent, const struct parent_adapter *adapter)
@@ -158,6 +176,14 @@ static const char *child_word(const struct child *child, bool ready)
 	return !child->pid ? "waiting" : child->hung ? "hung" : ready ? "ready" : "starting";
 }
 
+static const char *worker_word(const struct parent_worker *worker)
+{
+	const char *word = child_word(&worker->child, worker->ready);
+	return worker->duty == WORKER_RETIRED			 ? "leaving"
+	       : worker->duty == WORKER_STANDBY && worker->ready ? "standby"
+								 : word;
+}
+
 static uint64_t ms_until(uint64_t ns)
 {
 	uint64_t now = clock_now_ns();
@@ -174,7 +200,8 @@ static void add_worker(doc d, val workers, struct parent *parent, struct parent_
 	add_uint(d, w, "memory_node", worker->plan.memory_node);
 	add_cpus(d, w, "cpus", &worker->plan.cpus);
 	add_str(d, w, "model", parent->models[worker->model].config->name);
-	add_str(d, w, "state", child_word(&worker->child, worker->ready));
+	add_uint(d, w, "generation", worker->generation);
+	add_str(d, w, "state", worker_word(worker));
 	add_uint(d, w, "restarts", worker->restarts);
 	add_uint(d, w, "failures", worker->backoff.failures);
 	if (worker->backoff.due_ns)
@@ -221,6 +248,8 @@ static void add_processes(doc d, val root, struct parent *parent)
 	val workers = yyjson_mut_obj_add_arr(d, root, "workers");
 	for (uint32_t i = 0; i < parent->n_workers; i++) {
 		struct parent_worker *worker = &parent->workers[i];
+		if (worker->model == PARENT_NO_MODEL)
+			continue;
 		if (worker->child.pid)
 			memory_sample(worker->child.pid, &worker->memory);
 		add_worker(d, workers, parent, worker);

@@ -308,7 +308,7 @@ def test_another_users_object_is_left_alone(lives, tiny, made_by):
 
 
 def test_what_nobody_wants_any_more_is_removed(lives, tiny):
-    """Of a model that is configured no longer, of a node without a copy, of another generation."""
+    """Of a model that is configured no longer, of a node without a copy, and what only says that it is a newer one."""
     life = lives({"one": tiny, "two": tiny})
     life.start()
     life.crash()
@@ -318,8 +318,9 @@ def test_what_nobody_wants_any_more_is_removed(lives, tiny):
     life.models = {"two": tiny}
     life.start()
     assert life.segments() == [two] and life.model()["adopted"] is True
-    for path in one, f"/dev/shm/weightd.{life.instance}.two.g1.n4000", f"/dev/shm/weightd.{life.instance}.two.g2.n0":
+    for path in one, f"/dev/shm/weightd.{life.instance}.two.g1.n4000":
         assert f"{path[8:]} is removed: " in life.daemon.log()
+    assert f"/weightd.{life.instance}.two.g2.n0 is not adopted: " in life.daemon.log()
 
 
 def test_settings_that_shape_a_copy_are_part_of_it(lives, tiny):

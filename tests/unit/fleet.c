@@ -1,6 +1,7 @@
 /* Which worker takes a call: balance, prompts that begin alike, and what a death moves. The workers are real channels
  * whose queues the test fills in. */
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,29 @@ START_TEST(calls_without_a_beginning_go_round)
 	ck_assert_uint_eq(route(0), 3);
 	worker[3].n_calls = worker[5].n_calls = 0; /* equally free: the one that has had fewer */
 	ck_assert_uint_eq(route(0), 5);
+}
+END_TEST
+
+START_TEST(a_flip_gives_calls_to_others_at_once)
+{
+	struct message_flip flip = {.n_on = 1, .on = {7}, .n_off = 7, .off = {0, 1, 2, 3, 4, 5, 6}};
+	worker[7].duty = WORKER_STANDBY;
+	worker[7].created = 12;
+	worker[7].context_tokens = 34;
+	for (unsigned i = 0; i < N_WORKERS; i++)
+		worker[i].idle_told = true; /* nobody listens here */
+	for (unsigned i = 0; i < 5 * (N_WORKERS - 1); i++)
+		ck_assert_uint_ne(route(0), 7);
+	ck_assert_int_eq(fleet_flip(&fleet, &flip), 0);
+	for (unsigned i = 0; i < 5 * N_WORKERS; i++)
+		ck_assert_uint_eq(route(0), 7);
+	ck_assert_uint_eq(fleet.model[0].created, 12); /* what clients are told of the model */
+	ck_assert_uint_eq(fleet.model[0].context_tokens, 34);
+	ck_assert_uint_eq(worker[0].n_calls, 5); /* the retired ones keep what they have */
+	set_ready(7, 0);
+	ck_assert_ptr_null(fleet_choose(&fleet, &fleet.model[0], 0));
+	flip.n_off = 257;
+	ck_assert_int_eq(fleet_flip(&fleet, &flip), -EPROTO);
 }
 END_TEST
 
@@ -209,6 +233,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, a_beginning_is_that_of_a_long_prompt_where_it_can_be_kept);
 	tcase_add_test(tests, calls_without_a_beginning_go_round);
+	tcase_add_test(tests, a_flip_gives_calls_to_others_at_once);
 	tcase_add_test(tests, a_long_prompt_is_as_long_a_queue_as_many_calls);
 	tcase_add_test(tests, prompts_that_begin_alike_meet);
 	tcase_add_test(tests, a_popular_beginning_does_not_lengthen_the_queues);

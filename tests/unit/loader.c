@@ -167,6 +167,7 @@ static void offer(const struct loader *loader, const struct message_adopt *order
 	memset(&candidate, 0, sizeof candidate);
 	memcpy(candidate.name, segment->name, sizeof candidate.name);
 	candidate.node = segment->node;
+	candidate.generation = segment->generation;
 	ck_assert_int_eq(message_send(loader->fd, MESSAGE_ADOPT, order, sizeof *order, NULL, 0), 0);
 	ck_assert_int_eq(message_send(loader->fd, MESSAGE_CANDIDATE, &candidate, sizeof candidate, &fd, 1), 0);
 }
@@ -270,7 +271,8 @@ START_TEST(adopts_one_copy_for_each_node)
 	struct loader loader = start();
 	ck_assert_int_eq(message_send(loader.fd, MESSAGE_ADOPT, &order, sizeof order, NULL, 0), 0);
 	for (int i = 0; i < 3; i++) {
-		struct message_candidate candidate = {.node = left[0].node + (i == 2)};
+		struct message_candidate candidate = {.node = left[0].node + (i == 2),
+						      .generation = left[0].generation};
 		ck_assert_int_eq(message_send(loader.fd, MESSAGE_CANDIDATE, &candidate, sizeof candidate, &fds[1], 1),
 				 0);
 	}

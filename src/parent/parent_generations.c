@@ -1,0 +1,317 @@
+/* From one generation of a model's copies to the next, without a failed or a mixed call.
+ *
+ *     WAITING ─▶ FILLING ───▶ STARTING ─────▶ flip ─▶ LEAVING ─────────────▶ NONE
+ *                copies of    workers on       the     calls of the old one
+ *                g+1 beside   standby attach   front   end; its workers go,
+ *                those of g   them             turns   then its copies
+ *        └─────────────┴────────────┴──▶ given up: what came goes, and g has never noticed
+ *
+ * Until the flip everything that comes is beside what serves, and nothing of what serves was touched: so giving up, for
+ * whatever reason and at whatever moment, is to take away what came. The flip is one message to the front, so that no
+ * call finds half of it done; from there on there is no way back, and none is needed. A call stays with the worker that
+ * it was given to, so all of its bytes are of one generation, also when it is still running long after the flip.
+ *
+ * Who makes the copies is not this file's business: they are announced (generation_begin), made by whoever makes them,
+ * and then all there (generation_filled) or not to be had (generation_failed). A change may replace the copies of some
+ * nodes only; those of the others stay as they are, with their workers.
+ *
+ * Retired workers end only when the front has said that none of their calls is left. Who dies in between: the loader,
+ * and a coming worker that says why, give the change up; a coming worker that was killed is started again, as long as
+ * it does not keep dying; a retired one takes its calls with it, as any worker does, and is not replaced; with the
+ * front all calls end, and retired workers with them. One change of a model at a time, and another one that waits for
+ * it. */
+#include "src/parent/parent_internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/log.h"
+#include "src/parent/control.h"
+
+/* --- who asked -------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 4, 5))) static void answer(struct parent *parent, uint64_t *ticket, bool well,
+							 const char *format, ...)
+{
+	char text[512];
+	va_list args;
+	if (!*ticket)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	control_wish_done(parent->control, *ticket, well, text);
+	*ticket = 0;
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+static void drop_copies(struct parent *parent, struct parent_model *model)
+{
+	struct parent_change *change = &model->change;
+	for (uint32_t i = 0; i < change->n_copies; i++) {
+		const struct parent_copy *copy = &change->copies[i];
+		close(copy->fd);
+		if (copy->segment.name[0] && shm_unlink(copy->segment.name) && errno != ENOENT)
+			log_warning("%s: %s", copy->segment.name, strerror(errno));
+	}
+	copies_unstore(parent, model, change->copies, change->n_copies);
+	change->n_copies = 0;
+	parent->copy_changes++;
+}
+
+/* The copies that come take the places of those of the same nodes, which are then the change's. */
+static void exchange_copies(struct parent *parent, struct parent_model *model)
+{
+	struct parent_change *change = &model->change;
+	for (uint32_t i = 0; i < change->n_copies; i++)
+		for (uint32_t k = 0; k < model->n_copies; k++) {
+			struct parent_copy comes = change->copies[i];
+			if (model->copies[k].segment.node != comes.segment.node)
+				continue;
+			change->copies[i] = model->copies[k];
+			model->copies[k] = comes;
+			break;
+		}
+	parent->copy_changes++;
+}
+
+/* --- workers ---------------------------------------------------------------------------------- */
+
+static bool is_of(const struct parent *parent, const struct parent_worker *worker, const struct parent_model *model,
+		  enum worker_duty duty)
+{
+	return worker->model == (uint32_t)(model - parent->models) && worker->duty == duty;
+}
+
+/* Whatever calls it has. */
+static void dismiss(struct parent_worker *worker)
+{
+	worker->duty = WORKER_RETIRED;
+	if (worker->child.pid)
+		kill(worker->child.pid, SIGKILL);
+}
+
+static void dismiss_standby(struct parent *parent, const struct parent_model *model)
+{
+	for (uint32_t i = parent->n_workers; i-- > 0;) { /* the last first: forgetting shortens the list */
+		struct parent_worker *worker = &parent->workers[i];
+		if (!is_of(parent, worker, model, WORKER_STANDBY))
+			continue;
+		dismiss(worker);
+		if (!worker->child.pid)
+			worker_forget(parent, worker);
+	}
+}
+
+/* --- the way ---------------------------------------------------------------------------------- */
+
+bool generation_begin(struct parent *parent, struct parent_model *model, const struct idset *nodes, uint64_t ticket)
+{
+	struct parent_change *change = &model->change;
+	if (change->state != CHANGE_NONE || parent->stopping)
+		return false;
+	change->state = CHANGE_WAITING;
+	change->generation = ++model->last_generation;
+	change->nodes = *nodes;
+	change->ticket = ticket;
+	change->fault[0] = '\0';
+	change->pace = (struct load_pace){0};
+	return true;
+}
+
+/* The next one, if somebody waits. */
+static void go_on(struct parent *parent, struct parent_model *model)
+{
+	uint64_t ticket = model->change.next;
+	model->change.state = CHANGE_NONE;
+	model->change.next = 0;
+	if (ticket && !generation_begin(parent, model, &parent->plan.copy_nodes, ticket))
+		answer(parent, &ticket, false, "the daemon is stopping");
+	models_load_next(parent);
+}
+
+void generation_failed(struct parent *parent, struct parent_model *model, const char *text)
+{
+	struct parent_change *change = &model->change;
+	struct err err;
+	if (!parent->stopping)
+		log_error("model '%s': generation %u: %s; generation %u is still served", model->config->name,
+			  change->generation, text, model->generation);
+	snprintf(change->fault, sizeof change->fault, "%s", text);
+	dismiss_standby(parent, model);
+	drop_copies(parent, model);
+	/* By name: also what a loader that was killed never reported. */
+	if (segment_remove_generation(parent->config.instance, model->config->name, change->generation, &err) < 0)
+		log_warning("model '%s': %s", model->config->name, err.text);
+	answer(parent, &change->ticket, false, "generation %u of model '%s': %s; generation %u is still served",
+	       change->generation, model->config->name, text, model->generation);
+	go_on(parent, model);
+	front_tell_state(parent);
+}
+
+void generation_filled(struct parent *parent, struct parent_model *model)
+{
+	struct parent_change *change = &model->change;
+	struct err err;
+	change->state = CHANGE_STARTING;
+	if (parent->stopping)
+		return;
+	if (workers_start(parent, (uint32_t)(model - parent->models), change->copies, change->n_copies, WORKER_STANDBY,
+			  &err))
+		generation_failed(parent, model, err.text);
+}
+
+/* The old generation's calls have ended, and so have its workers. */
+static void try_leave(struct parent *parent, struct parent_model *model)
+{
+	if (model->change.state != CHANGE_LEAVING)
+		return;
+	for (uint32_t i = 0; i < parent->n_workers; i++)
+		if (is_of(parent, &parent->workers[i], model, WORKER_RETIRED))
+			return;
+	drop_copies(parent, model);
+	log_info("model '%s': generation %u has taken over; the one before it is gone", model->config->name,
+		 model->generation);
+	go_on(parent, model);
+	front_tell_state(parent);
+}
+
+/* Sets every worker's new duty and tells the front of all at once. */
+static void turn(struct parent *parent, struct parent_model *model)
+{
+	struct message_flip flip;
+	memset(&flip, 0, sizeof flip);
+	for (uint32_t i = 0; i < parent->n_workers; i++) {
+		struct parent_worker *worker = &parent->workers[i];
+		if (is_of(parent, worker, model, WORKER_STANDBY)) {
+			worker->duty = WORKER_SERVES;
+			flip.on[flip.n_on++] = (uint16_t)i;
+		} else if (is_of(parent, worker, model, WORKER_SERVES) &&
+			   idset_has(&model->change.nodes, worker->plan.copy_node)) {
+			worker->duty = WORKER_RETIRED;
+			flip.off[flip.n_off++] = (uint16_t)i;
+		}
+	}
+	front_tell(parent, MESSAGE_FLIP, &flip, sizeof flip);
+	for (uint32_t i = flip.n_off; i-- > 0;) {
+		struct parent_worker *worker = &parent->workers[flip.off[i]];
+		if (!worker->ready || !parent->front.pid) /* nobody has given it a call, or nobody is left who did */
+			dismiss(worker);
+		if (!worker->child.pid)
+			worker_forget(parent, worker);
+	}
+}
+
+static void flip(struct parent *parent, struct parent_model *model)
+{
+	struct parent_change *change = &model->change;
+	change->state = CHANGE_LEAVING;
+	exchange_copies(parent, model);
+	model->generation = change->generation;
+	model->created = (uint64_t)time(NULL);
+	model->pace = change->pace;
+	model->adopted = false;
+	turn(parent, model);
+	copies_store(parent, model);
+	log_info("model '%s': generation %u is served", model->config->name, model->generation);
+	front_tell_state(parent);
+	answer(parent, &change->ticket, true, "generation %u of model '%s' is served", model->generation,
+	       model->config->name);
+	try_leave(parent, model);
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+void generations_worker_ready(struct parent *parent, const struct parent_worker *worker)
+{
+	struct parent_model *model = &parent->models[worker->model];
+	if (worker->duty != WORKER_STANDBY || model->change.state != CHANGE_STARTING)
+		return;
+	for (uint32_t i = 0; i < parent->n_workers; i++)
+		if (is_of(parent, &parent->workers[i], model, WORKER_STANDBY) && !parent->workers[i].ready)
+			return;
+	flip(parent, model);
+}
+
+bool generations_worker_ended(struct parent *parent, struct parent_worker *worker)
+{
+	struct parent_model *model = &parent->models[worker->model];
+	if (worker->duty == WORKER_RETIRED) {
+		worker_forget(parent, worker);
+		try_leave(parent, model);
+		return true;
+	}
+	/* What it says of itself, its successor would say again. */
+	if (!worker->fault[0] && worker->backoff.failures + 1 < BACKOFF_FAILING)
+		return false;
+	char text[sizeof worker->end + 32];
+	snprintf(text, sizeof text, "%s %s", worker->child.name, worker->end);
+	worker_forget(parent, worker);
+	generation_failed(parent, model, text);
+	return true;
+}
+
+void generations_worker_idle(struct parent *parent, uint32_t index)
+{
+	if (index >= parent->n_workers || parent->workers[index].duty != WORKER_RETIRED)
+		return;
+	struct parent_worker *worker = &parent->workers[index];
+	if (worker->child.pid && message_send(worker->child.fd, MESSAGE_DRAIN, NULL, 0, NULL, 0))
+		kill(worker->child.pid, SIGKILL);
+}
+
+void generations_front_ended(struct parent *parent)
+{
+	for (uint32_t i = 0; i < parent->n_workers; i++)
+		if (parent->workers[i].model != PARENT_NO_MODEL && parent->workers[i].duty == WORKER_RETIRED)
+			dismiss(&parent->workers[i]);
+}
+
+void generations_stop(struct parent *parent)
+{
+	for (uint32_t i = 0; i < parent->config.n_models; i++) {
+		answer(parent, &parent->models[i].change.ticket, false, "the daemon is stopping");
+		answer(parent, &parent->models[i].change.next, false, "the daemon is stopping");
+	}
+}
+
+void generations_close(struct parent *parent)
+{
+	for (uint32_t i = 0; i < parent->config.n_models; i++)
+		drop_copies(parent, &parent->models[i]);
+}
+
+/* --- wishes ----------------------------------------------------------------------------------- */
+
+static struct parent_model *find_model(struct parent *parent, const char *name)
+{
+	for (uint32_t i = 0; i < parent->config.n_models; i++)
+		if (!strcmp(parent->config.models[i].name, name))
+			return &parent->models[i];
+	return NULL;
+}
+
+void generations_reload(struct parent *parent, const char *name, uint64_t ticket)
+{
+	struct parent_model *model = find_model(parent, name);
+	if (parent->stopping)
+		answer(parent, &ticket, false, "the daemon is stopping");
+	else if (!model)
+		answer(parent, &ticket, false, "there is no model '%s'", name);
+	else if (model->state != MODEL_LOADED)
+		answer(parent, &ticket, false, "model '%s' is not loaded (yet)", name);
+	else if (generation_begin(parent, model, &parent->plan.copy_nodes, ticket))
+		models_load_next(parent);
+	else if (model->change.state == CHANGE_LEAVING && !model->change.next)
+		model->change.next = ticket; /* memory is there for two at a time */
+	else
+		answer(parent, &ticket, false, "model '%s' is being reloaded: generation %u comes", name,
+		       model->change.generation);
+}
