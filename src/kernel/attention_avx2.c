@@ -37,14 +37,15 @@ ALWAYS_INLINE __m256 second_of_pairs(__m256i pairs)
 	return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000)));
 }
 
-/* q [n_heads][head_dim] times one page of keys, in quarters of 8 positions. */
-ALWAYS_INLINE void page_sums(int n_heads, const float *q, const uint16_t *k, uint32_t head_dim,
+/* q [n_heads][head_dim] times one page of keys, in quarters of 8 positions. `next`: the page after it. */
+ALWAYS_INLINE void page_sums(int n_heads, const float *q, const uint16_t *k, const char *next, uint32_t head_dim,
 			     __m256 sum[HEADS][QUARTERS])
 {
 	UNROLL
 	for (int h = 0; h < n_heads; h++)
 		sum[h][0] = sum[h][1] = sum[h][2] = sum[h][3] = _mm256_setzero_ps();
 	for (uint32_t d = 0; d < head_dim; d += 2, k += 2 * KV_PAGE_TOKENS) {
+		prefetch_lines(next + (size_t)d * KV_PAGE_TOKENS * sizeof *k, 128);
 		UNROLL
 		for (int i = 0; i < QUARTERS; i++) {
 			__m256i keys = _mm256_loadu_si256((const __m256i *)(k + 2 * QUARTER_TOKENS * i));
@@ -88,8 +89,9 @@ static void page_softmax(const __m256 sums[QUARTERS], float scale, struct page_s
 	*sum = *sum * *correction + sum_avx2(total);
 }
 
-/* out [n_heads][head_dim], 8 * n_vectors dimensions of it: out * correction + weight x v [span][head_dim]. */
-ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *part, const uint16_t *v,
+/* out [n_heads][head_dim], 8 * n_vectors dimensions of it: out * correction + weight x v [span][head_dim]. `next`:
+ * those dimensions in the page after this one. */
+ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *part, const uint16_t *v, const char *next,
 			       struct page_span span, uint32_t head_dim, float *out)
 {
 	__m256 sum[HEADS][4];
@@ -102,6 +104,7 @@ ALWAYS_INLINE void page_values(int n_heads, int n_vectors, const struct part *pa
 						  _mm256_set1_ps(part->correction[h]));
 	}
 	for (uint32_t t = span.begin & ~1u; t < span.end; t += 2) {
+		prefetch_lines(next + (size_t)t * head_dim * sizeof *v, 32 * n_vectors);
 		UNROLL
 		for (int i = 0; i < n_vectors; i++) {
 			const uint16_t *at = v + (size_t)t * head_dim + 16 * (size_t)i;
@@ -136,15 +139,16 @@ ALWAYS_INLINE void page_heads(int n_heads, const struct attention *a, uint32_t p
 	__m256 sums[HEADS][QUARTERS];
 	struct part part;
 	const uint16_t *v = a->v[page];
+	const struct next_pages next = next_pages(a, page, 1, (a->n_tokens + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS);
 
-	page_sums(n_heads, a->q + (size_t)first * a->head_dim, a->k[page], a->head_dim, sums);
+	page_sums(n_heads, a->q + (size_t)first * a->head_dim, a->k[page], next.k[0], a->head_dim, sums);
 	for (int h = 0; h < n_heads; h++)
 		page_softmax(sums[h], a->scale, span, &state->maximum[first + (uint32_t)h],
 			     &state->sum[first + (uint32_t)h], part.weight[h], &part.correction[h]);
 	for (; d + 32 <= a->head_dim; d += 32)
-		page_values(n_heads, 4, &part, v + 2 * d, span, a->head_dim, out + d);
+		page_values(n_heads, 4, &part, v + 2 * d, next.v[0] + 2 * d * sizeof *v, span, a->head_dim, out + d);
 	for (; d < a->head_dim; d += 16)
-		page_values(n_heads, 2, &part, v + 2 * d, span, a->head_dim, out + d);
+		page_values(n_heads, 2, &part, v + 2 * d, next.v[0] + 2 * d * sizeof *v, span, a->head_dim, out + d);
 }
 
 void attention_avx2(const struct attention *a)

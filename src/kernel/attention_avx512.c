@@ -11,10 +11,6 @@
  *   values    a register holds 16 dimensions x 2 positions. Where a span begins or ends within a pair, what lies
  *             beside it is masked away.
  *
- * A page is some KiB of one head and the next one lies elsewhere, so the hardware never looks ahead far enough: beside
- * each load of a block goes a request for the same place in the block after it. Where products keep the CPU busy
- * (prefill, whose pages are in a cache) that costs nothing.
- *
  * Up to four query heads of the same KV head share every key and value that is read. Which heads run together changes
  * no head's arithmetic: the chains are the same. */
 #include <math.h>
@@ -42,27 +38,8 @@ struct state {
 	float correction[HEADS];
 	__m512 score[HEADS][BLOCK_VECTORS];
 	uint16_t weight[HEADS][KV_BLOCK_PAGES][KV_PAGE_TOKENS];
-	const char *next_k[KV_BLOCK_PAGES], *next_v[KV_BLOCK_PAGES]; /* pages of the block after this one */
+	struct next_pages next;
 };
-
-/* In the last block, which has none after it, a page stands for itself. */
-static void set_next(struct state *s, const struct attention *a, uint32_t page, int n_pages, uint32_t end)
-{
-	for (uint32_t p = 0; p < (uint32_t)n_pages; p++) {
-		uint32_t next = page + (uint32_t)n_pages + p < end ? page + (uint32_t)n_pages + p : page + p;
-
-		s->next_k[p] = a->k[next];
-		s->next_v[p] = a->v[next];
-	}
-}
-
-/* Asks for the lines of [at, at + bytes), for L2. */
-ALWAYS_INLINE void ask_for(const char *at, int bytes)
-{
-	UNROLL
-	for (int line = 0; line < bytes; line += 64)
-		_mm_prefetch(at + line, _MM_HINT_T1);
-}
 
 ALWAYS_INLINE __m512bh broadcast_pair(const uint16_t *pair)
 {
@@ -90,7 +67,7 @@ ALWAYS_INLINE void page_scores(int n_heads, int n_pages, struct state *s, const 
 			__m512bh low = (__m512bh)_mm512_loadu_si512(keys);
 			__m512bh high = (__m512bh)_mm512_loadu_si512(keys + 2 * LANES);
 
-			ask_for(s->next_k[at + p] + (size_t)d * KV_PAGE_TOKENS * sizeof *keys, 128);
+			prefetch_lines(s->next.k[at + p] + (size_t)d * KV_PAGE_TOKENS * sizeof *keys, 128);
 			UNROLL
 			for (int h = 0; h < n_heads; h++) {
 				__m512bh q = broadcast_pair(&s->q[h][d]);
@@ -173,7 +150,7 @@ ALWAYS_INLINE void page_values(int n_heads, int n_vectors, bool whole, const str
 		const __m512i mask = _mm512_set1_epi32((int)(first | second));
 		__m512i pairs[8];
 
-		ask_for(next + (size_t)pair * head_dim * 2 * sizeof *values, 64 * n_vectors);
+		prefetch_lines(next + (size_t)pair * head_dim * 2 * sizeof *values, 64 * n_vectors);
 		UNROLL
 		for (int i = 0; i < n_vectors; i++) {
 			pairs[i] = _mm512_loadu_si512(values + 2 * LANES * i);
@@ -207,7 +184,7 @@ ALWAYS_INLINE void block_values(int n_heads, int n_vectors, const struct state *
 	for (int p = 0; p < n_pages; p++) {
 		struct page_span span = page_span(a, page + (uint32_t)p);
 		const uint16_t *v = (const uint16_t *)a->v[page + (uint32_t)p] + 2 * (size_t)d;
-		const char *next = s->next_v[p] + 2 * (size_t)d * sizeof *v;
+		const char *next = s->next.v[p] + 2 * (size_t)d * sizeof *v;
 		if (span.begin == 0 && span.end == KV_PAGE_TOKENS)
 			page_values(n_heads, n_vectors, true, s, p, span, v, next, a->head_dim, sum);
 		else
@@ -241,7 +218,7 @@ ALWAYS_INLINE void attend(int n_heads, const struct attention *a, uint32_t first
 		int n_pages = (int)block_pages(page, end);
 		uint32_t d = 0;
 
-		set_next(&s, a, page, n_pages, end);
+		s.next = next_pages(a, page, (uint32_t)n_pages, end);
 		block_scores(n_heads, &s, a->k + page, n_pages, n);
 		for (int h = 0; h < n_heads; h++)
 			block_softmax(&s, h, a, page, n_pages);

@@ -34,6 +34,7 @@ struct state {
 	int32_t score[HEADS][KV_BLOCK_TOKENS]; /* as whole numbers */
 	int16_t weight[HEADS][KV_BLOCK_TOKENS];
 	float unit[HEADS]; /* of the weights */
+	struct next_pages next;
 };
 
 ALWAYS_INLINE __m256i broadcast_four(const int16_t *numbers)
@@ -135,15 +136,17 @@ static void begin_head(struct state *s, int head, const struct attention *a, con
 	s->sum[head] = 0.0f;
 }
 
-/* Scores of 16 positions of a page of keys. */
-ALWAYS_INLINE void half_page_scores(int n_heads, struct state *s, const uint8_t *k, uint32_t at, uint32_t head_dim)
+/* Scores of 16 positions of a page of keys. `next`: those positions in the block after this one. */
+ALWAYS_INLINE void half_page_scores(int n_heads, struct state *s, const uint8_t *k, const char *next, uint32_t at,
+				    uint32_t head_dim)
 {
 	__m256i sum[HEADS][FOURS];
 
 	UNROLL
 	for (int h = 0; h < n_heads; h++)
 		sum[h][0] = sum[h][1] = sum[h][2] = sum[h][3] = _mm256_setzero_si256();
-	for (uint32_t d = 0; d < head_dim; d += 4, k += 4 * KV_PAGE_TOKENS) {
+	for (uint32_t d = 0; d < head_dim; d += 4, k += 4 * KV_PAGE_TOKENS, next += 4 * KV_PAGE_TOKENS) {
+		prefetch_lines(next, 64);
 		UNROLL
 		for (int i = 0; i < FOURS; i++) {
 			__m256i keys = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(k + 16 * i)));
@@ -240,8 +243,11 @@ ALWAYS_INLINE void block_values(int n_heads, const struct state *s, const struct
 	for (int p = 0; p < n_pages; p++) {
 		const struct page_span span = page_span(a, page + (uint32_t)p);
 		const int8_t *v = (const int8_t *)a->v[page + (uint32_t)p] + 4 * (size_t)d;
+		const char *next = s->next.v[p] + 4 * (size_t)d;
 		for (uint32_t t = span.begin & ~3u; t < span.end; t += 4) {
 			const int8_t *values = v + (size_t)t * a->head_dim;
+
+			prefetch_lines(next + (size_t)t * a->head_dim, 64);
 			UNROLL
 			for (int i = 0; i < FOURS; i++) {
 				__m128i bytes = _mm_loadu_si128((const __m128i *)(values + 16 * (size_t)i));
@@ -283,10 +289,11 @@ ALWAYS_INLINE void attend(int n_heads, const struct attention *a, uint32_t first
 	for (uint32_t page = a->first_token / KV_PAGE_TOKENS; page < end;) {
 		int n_pages = (int)block_pages(page, end);
 
+		s.next = next_pages(a, page, (uint32_t)n_pages, end);
 		for (int p = 0; p < n_pages; p++)
 			for (uint32_t t = 0; t < KV_PAGE_TOKENS; t += 16)
 				half_page_scores(n_heads, &s, (const uint8_t *)a->k[page + (uint32_t)p] + 4 * t,
-						 KV_PAGE_TOKENS * (uint32_t)p + t, n);
+						 s.next.k[p] + 4 * t, KV_PAGE_TOKENS * (uint32_t)p + t, n);
 		for (int h = 0; h < n_heads; h++)
 			block_softmax(&s, h, a, page, n_pages);
 		for (uint32_t d = 0; d < n; d += 16)

@@ -37,6 +37,7 @@ struct state {
 	__m512i score[HEADS][BLOCK_VECTORS];	   /* as whole numbers */
 	uint8_t weight[HEADS][2][KV_BLOCK_TOKENS]; /* HIGH and LOW bytes of the whole weights */
 	float unit[HEADS];			   /* of the weights */
+	struct next_pages next;
 };
 
 ALWAYS_INLINE __m512i broadcast_four(const void *bytes)
@@ -151,6 +152,8 @@ ALWAYS_INLINE void page_scores(int n_heads, int n_pages, struct state *s, const 
 		for (int p = 0; p < n_pages; p++) {
 			const uint8_t *keys = (const uint8_t *)k[p] + (size_t)d * KV_PAGE_TOKENS;
 			__m512i first = _mm512_loadu_si512(keys), second = _mm512_loadu_si512(keys + 4 * LANES);
+
+			prefetch_lines(s->next.k[at + p] + (size_t)d * KV_PAGE_TOKENS, 128);
 			UNROLL
 			for (int h = 0; h < n_heads; h++) {
 				UNROLL
@@ -264,10 +267,12 @@ ALWAYS_INLINE void block_values(int n_heads, int n_vectors, const struct state *
 	for (int p = 0; p < n_pages; p++) {
 		const struct page_span span = page_span(a, page + (uint32_t)p);
 		const int8_t *v = (const int8_t *)a->v[page + (uint32_t)p] + 4 * (size_t)d;
+		const char *next = s->next.v[p] + 4 * (size_t)d;
 		for (uint32_t t = span.begin & ~3u; t < span.end; t += 4) {
 			const int8_t *values = v + (size_t)t * a->head_dim;
 			__m512i codes[8];
 
+			prefetch_lines(next + (size_t)t * a->head_dim, 64 * n_vectors);
 			UNROLL
 			for (int i = 0; i < n_vectors; i++)
 				codes[i] = _mm512_loadu_si512(values + 4 * LANES * i);
@@ -314,6 +319,7 @@ ALWAYS_INLINE void attend(int n_heads, const struct attention *a, uint32_t first
 		int n_pages = (int)block_pages(page, end);
 		uint32_t d = 0;
 
+		s.next = next_pages(a, page, (uint32_t)n_pages, end);
 		block_scores(n_heads, &s, a->k + page, n_pages, n);
 		for (int h = 0; h < n_heads; h++)
 			block_softmax(&s, h, a, page, n_pages);
