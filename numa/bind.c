@@ -49,7 +49,7 @@ int bind_thread(const struct idset *cpus, struct err *err)
 	return 0;
 }
 
-int bind_process_memory(unsigned node, struct err *err)
+int bind_thread_memory(unsigned node, struct err *err)
 {
 	struct idset nodes;
 	idset_clear(&nodes);
@@ -59,6 +59,11 @@ int bind_process_memory(unsigned node, struct err *err)
 	if (set_mempolicy(MPOL_PREFERRED, (unsigned long *)nodes.word, MASK_BITS))
 		return err_set(err, -errno, "cannot prefer memory of node %u: %s", node, strerror(errno));
 	return 0;
+}
+
+int bind_process_memory(unsigned node, struct err *err)
+{
+	return bind_thread_memory(node, err);
 }
 
 int bind_process_nodes(const struct idset *nodes, struct err *err)

@@ -9,7 +9,11 @@
 int bind_thread(const struct idset *cpus, struct err *err);
 int bind_thread_read(struct idset *out, struct err *err);
 
-/* New private memory of the calling process comes from `node` first (MPOL_PREFERRED, never OOM). */
+/* Memory that the calling thread is the first to touch comes from `node` first (MPOL_PREFERRED, never OOM), whatever
+ * policy it inherited; that of threads it starts, too. */
+int bind_thread_memory(unsigned node, struct err *err);
+/* New private memory of the calling process comes from there: to be called before it has other threads, or by its first
+ * one when those have chosen for themselves. */
 int bind_process_memory(unsigned node, struct err *err);
 
 /* All new memory of the calling process, and of what it starts, comes from `nodes` alone (MPOL_BIND). */

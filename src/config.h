@@ -26,6 +26,7 @@ struct config_model {
 	uint32_t reasoning;		 /* enum call_reasoning: auto | none | think */
 	uint32_t pooling;		 /* enum pooling_kind: mean | last | cls */
 	uint32_t quantize;		 /* enum model_quantize: none | bf16 | int8 | int4 */
+	uint32_t parallel;		 /* enum parallel: none | tensor */
 	bool implied;			 /* not written: added by config_finish because it was pulled */
 };
 

@@ -14,6 +14,7 @@
 #include "src/engine/pooling.h"
 #include "src/kernel/kernel.h"
 #include "src/load/model_quantize.h"
+#include "src/parent/plan.h"
 
 static const struct config_word io_words[] = {{"auto", IO_AUTO}, {"uring", IO_URING}, {"epoll", IO_EPOLL}, {NULL, 0}};
 static const struct config_word log_words[] = {{"error", 0}, {"warning", 1}, {"info", 2}, {"debug", 3}, {NULL, 0}};
@@ -36,6 +37,8 @@ static const struct config_word quantize_words[] = {
 	{"none", MODEL_AS_STORED}, {"bf16", MODEL_BF16}, {"int8", MODEL_INT8}, {"int4", MODEL_INT4}, {NULL, 0}};
 static const struct config_word reasoning_words[] = {
 	{"auto", REASONING_AUTO}, {"none", REASONING_NONE}, {"think", REASONING_THINK}, {NULL, 0}};
+
+static const struct config_word parallel_words[] = {{"none", PARALLEL_NONE}, {"tensor", PARALLEL_TENSOR}, {NULL, 0}};
 
 static const struct config_word pooling_words[] = {
 	{"mean", POOLING_MEAN}, {"last", POOLING_LAST}, {"cls", POOLING_CLS}, {NULL, 0}};
@@ -368,6 +371,12 @@ const struct config_key config_model_keys[] = {
 		 "blocks of 32 numbers with a scale (GGUF's Q8_0 and Q4_0; with int4 the embeddings and the output "
 		 "matrix are int8), bf16 is bfloat16, none is as they are stored. GGUF files are always served as "
 		 "they are."},
+	{"parallel", KEY_WORD, MODEL_MEMBER(parallel), .words = parallel_words, .fallback = "none",
+	 .help = "none: each node has workers of its own, which is best for many calls at a time. tensor: a worker's "
+		 "threads are on all nodes, and each reads its own node's copy for the outputs that it computes; so "
+		 "one "
+		 "answer has the bandwidth of all nodes, and calls share one batch, keys and values. Answers are the "
+		 "same with either, to the byte. On a machine with one node there is no difference."},
 	{.name = NULL},
 };
 

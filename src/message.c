@@ -21,6 +21,7 @@ static_assert(sizeof(struct message_load) <= MESSAGE_MAX_BYTES, "every message f
 static_assert(sizeof(struct message_files) <= MESSAGE_MAX_BYTES, "every message fits one packet");
 static_assert(sizeof(struct message_adopt) <= MESSAGE_MAX_BYTES, "every message fits one packet");
 static_assert(sizeof(struct message_work) <= MESSAGE_MAX_BYTES, "every message fits one packet");
+static_assert(sizeof(struct message_part) <= MESSAGE_MAX_BYTES, "every message fits one packet");
 static_assert(sizeof(struct message_segment) <= MESSAGE_MAX_BYTES, "every message fits one packet");
 static_assert(sizeof(struct message_quality) <= MESSAGE_MAX_BYTES, "every message fits one packet");
 static_assert(sizeof(struct message_state) <= MESSAGE_MAX_BYTES, "every message fits one packet");

@@ -21,7 +21,8 @@ enum message_type {
 	MESSAGE_FILES,
 	MESSAGE_PROGRESS,
 	MESSAGE_SEGMENT,
-	/* parent -> worker: message_work, [segment, channel memory, to_worker, to_front]. worker -> parent: ready. */
+	/* parent -> worker: message_work, [channel memory, to_worker, to_front], then message_part [segment, or nothing
+	 * if an earlier part has brought it] until all n_parts came. worker -> parent: ready. */
 	MESSAGE_WORK,
 	/* parent -> front: message_serve, [pulse, unix listener, tcp listener or nothing, keys or nothing]; then
 	 * worker_up [channel x3] and worker_down as workers come and go, and state. front -> parent: front_ready;
@@ -83,6 +84,8 @@ enum message_type {
 	MESSAGE_ADAPTER_ANSWER,
 	/* loader -> parent: load_pace, after the segments of a model that was loaded. */
 	MESSAGE_PACE,
+	/* parent -> worker: some of its threads, and the copy that they read. */
+	MESSAGE_PART,
 };
 
 struct message_load {
@@ -163,14 +166,14 @@ struct message_refused {
 };
 
 struct message_work {
-	uint32_t worker; /* index, unique among live workers */
-	uint32_t node;		 /* of its private memory */
-	struct idset cpus;	 /* one compute thread on each */
+	uint32_t worker;	  /* index, unique among live workers */
+	uint32_t n_parts;	  /* 1 to WORK_PARTS_MAX, which follow */
+	uint32_t node;		  /* of its private memory, but for what threads have for themselves */
 	uint32_t memory_is_bound; /* 1: the memory policy it was started with stays: nearest first, of few nodes */
-	uint32_t spin;		 /* 0: oversubscribed, threads wait in the kernel at once */
-	uint32_t cpu_level;	 /* enum cpu_level */
-	uint32_t numerics;	 /* enum numerics */
-	uint32_t context_tokens; /* at most the model's */
+	uint32_t spin;		  /* 0: oversubscribed, threads wait in the kernel at once */
+	uint32_t cpu_level;	  /* enum cpu_level */
+	uint32_t numerics;	  /* enum numerics */
+	uint32_t context_tokens;  /* at most the model's */
 	uint32_t prefill_chunk;
 	uint32_t max_running;
 	uint32_t lock_memory;	     /* 1: try to mlock the weights */
@@ -183,6 +186,14 @@ struct message_work {
 	uint32_t pooling;	     /* enum pooling_kind */
 	uint32_t kv_type;	     /* enum kv_type */
 	char model[128];
+};
+
+/* Compute threads near each other, and which copy of the weights they read. */
+enum { WORK_PARTS_MAX = 256 };
+struct message_part {
+	uint32_t node;	   /* of their private memory */
+	uint32_t copy;	   /* the number of copies so far: this part brings it; less: an earlier one did */
+	struct idset cpus; /* one compute thread on each */
 };
 
 struct message_serve {

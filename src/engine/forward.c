@@ -9,6 +9,10 @@
  * alone thus meets five barriers a layer. Within a step the threads divide outputs (block rows, panels, heads, rows),
  * never sums, so how many there are cannot be seen in a result.
  *
+ * So threads may as well be on several nodes, each with its own node's copy of the weights (forward_model): a weight is
+ * read where it is near, by the thread whose output it is for, and what comes of it is the same. What threads make for
+ * each other, the rows below, goes through memory that they share.
+ *
  *   x      [rows][dim]    residual stream
  *   h      [rows][...]    normed x, attention's output: what a product reads; the feed-forward layer's output
  *   q k v  [rows][...]    one layer's projections
@@ -185,6 +189,11 @@ void forward_rest(struct forward *f)
 	forward_trim(f); /* and the memory that none has needed since */
 }
 
+const struct model *forward_model(const struct forward *f, unsigned thread)
+{
+	return f->setup.copies ? f->setup.copies[thread] : f->setup.model;
+}
+
 struct sampler_candidate *forward_candidates(struct forward *f)
 {
 	return f->head.candidates;
@@ -205,7 +214,7 @@ const struct forward_operations *forward_operations(const struct forward *f)
 /* An adapter's delta comes after each product and before what follows it; nothing is fused across that point. */
 static void layer_pass(struct forward *f, unsigned thread, uint32_t layer)
 {
-	const struct model_layer *l = &f->setup.model->layers[layer];
+	const struct model_layer *l = &forward_model(f, thread)->layers[layer];
 	const struct image_config *c = &f->setup.model->config;
 	struct pass *p = f->pass;
 	float *h = own_h(f, rows_of(f, thread, p->batch.n_rows));
@@ -350,7 +359,7 @@ static void pick_pass(void *arg, unsigned thread)
 static void head_pass(void *arg, unsigned thread)
 {
 	struct forward *f = arg;
-	const struct model *m = f->setup.model;
+	const struct model *m = forward_model(f, thread);
 	step_pick(f, thread);
 	const float *own = f->head.picked + (size_t)rows_of(f, thread, f->head.n).own * m->config.dim;
 	const struct products logits = {

@@ -37,6 +37,9 @@ struct forward; /* one per worker */
 
 struct forward_setup {
 	const struct model *model; /* borrowed, all of these */
+	/* [threads of the team] the copy of `model` that each thread reads: the same bytes, on its own node. NULL: all
+	 * threads read `model`. */
+	const struct model *const *copies;
 	const struct kernels *kernels;
 	const struct gemm *gemm;
 	struct team *team;
@@ -70,6 +73,9 @@ const float *forward_logits(struct forward *forward, const uint32_t *rows, uint3
 
 /* Hidden states of such rows behind the output norm. Returns view [n][dim] float32, valid likewise. */
 const float *forward_states(struct forward *forward, const uint32_t *rows, uint32_t n);
+
+/* The copy of the model that a thread of the team reads. View. */
+const struct model *forward_model(const struct forward *forward, unsigned thread);
 
 /* Room for sampling, [threads][vocab], in the scratch; valid like the logits. */
 struct sampler_candidate *forward_candidates(struct forward *forward);

@@ -243,7 +243,7 @@ static void set_angles(struct forward *f, uint32_t row, uint32_t at)
 
 void step_embed(struct forward *f, unsigned thread)
 {
-	const struct model *m = f->setup.model;
+	const struct model *m = forward_model(f, thread);
 	struct rows rows = rows_of(f, thread, f->pass->batch.n_rows);
 	uint32_t dim = m->config.dim;
 	for (uint32_t r = rows.begin; r < rows.end; r++) {
@@ -321,7 +321,7 @@ static size_t place_of(const struct pass *p, uint32_t row)
 
 void step_pick(struct forward *f, unsigned thread)
 {
-	const struct model *m = f->setup.model;
+	const struct model *m = forward_model(f, thread);
 	struct rows rows = rows_of(f, thread, f->head.n);
 	const float *x = own_x(f, rows_of(f, thread, f->pass->batch.n_rows));
 	uint32_t dim = m->config.dim;
@@ -414,7 +414,7 @@ static void store_kv(struct forward *f, uint32_t layer, const struct head_item *
 void step_heads(struct forward *f, unsigned thread, uint32_t layer)
 {
 	const struct image_config *c = &f->setup.model->config;
-	const struct model_layer *l = &f->setup.model->layers[layer];
+	const struct model_layer *l = &forward_model(f, thread)->layers[layer];
 	const float *angles = l->window ? f->pass->window_cos_sin : f->pass->cos_sin;
 	uint32_t own = rows_of(f, thread, f->pass->batch.n_rows).own, n = n_head_items(f);
 	for (uint32_t number = thread; number < n; number += team_n_threads(f->setup.team)) {

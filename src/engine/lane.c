@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 
-enum { ALIGN = 64 }; /* a cache line, and what the widest vector loads like */
+enum { ALIGN = 64 /* a cache line, and what the widest vector loads like */, PAGE_BYTES = 4096 };
 
 void lane_clear(struct lane *lane)
 {
@@ -11,18 +11,24 @@ void lane_clear(struct lane *lane)
 	lane->n_arrays = 0;
 }
 
-void *lane_place_fixed(struct lane *lane, size_t n_bytes)
+static void *place(struct lane *lane, size_t n_bytes)
 {
 	void *at = lane->span ? lane->span + lane->n_bytes : NULL;
 	lane->n_bytes += (n_bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 	return at;
 }
 
+void *lane_place_fixed(struct lane *lane, size_t n_bytes)
+{
+	lane->n_bytes = (lane->n_bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	return place(lane, n_bytes);
+}
+
 void *lane_place(struct lane *lane, uint32_t max_rows, size_t row_bytes)
 {
 	assert(lane->n_arrays < LANE_ARRAYS_MAX);
 	lane->arrays[lane->n_arrays++] = (struct lane_array){lane->n_bytes, row_bytes};
-	return lane_place_fixed(lane, max_rows * row_bytes);
+	return place(lane, max_rows * row_bytes);
 }
 
 int lane_wake(struct lane *lane, struct arena *arena)

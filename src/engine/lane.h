@@ -33,7 +33,7 @@ struct lane {
 void lane_clear(struct lane *lane);
 /* An array of rows. 64-byte aligned. NULL before there is a span. */
 void *lane_place(struct lane *lane, uint32_t max_rows, size_t row_bytes);
-/* Memory that is kept as long as the span. */
+/* Memory that is kept as long as the span. Begins at a page. */
 void *lane_place_fixed(struct lane *lane, size_t n_bytes);
 
 /* Takes a span of n_bytes. -ENOMEM. */

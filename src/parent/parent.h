@@ -112,9 +112,10 @@ struct parent_adapter {
 
 struct parent_worker {
 	struct child child;
-	struct plan_worker plan;
-	uint32_t model;	     /* index; PARENT_NO_MODEL: the place is free */
-	uint32_t generation; /* of the copy that it reads */
+	struct plan_worker plan; /* its first part, with all CPUs */
+	unsigned planned;	 /* index of that part in the plan */
+	uint32_t model;		 /* index; PARENT_NO_MODEL: the place is free */
+	uint32_t generation;	 /* of the copies that it reads, or of the newest of them */
 	enum worker_duty duty;
 	struct channel_fds channel;
 	struct channel view; /* the parent's mapping, for the counters */

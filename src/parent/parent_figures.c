@@ -57,9 +57,10 @@ static void add_copy(struct message_figures *figures, const struct parent_copy *
 }
 
 /* Bytes of a model's weights on a node that could be swapped out: those that no worker has locked. The kernel says of a
- * worker only how much it has locked; besides the model's copy it locks its adapters. */
+ * worker only how much it has locked; besides the model's copies, which are of one size, it locks its adapters. */
 static void add_unlocked(struct message_figures *figures, const struct parent *parent, uint32_t model)
 {
+	struct idset read;
 	for (uint32_t c = 0; c < parent->models[model].n_copies; c++) {
 		const struct message_segment *segment = &parent->models[model].copies[c].segment;
 		struct figures_node *node = find_node(figures, segment->node);
@@ -70,9 +71,12 @@ static void add_unlocked(struct message_figures *figures, const struct parent *p
 					bytes += a->copies[k].segment.report.total_bytes;
 		for (uint32_t i = 0; i < parent->n_workers; i++) {
 			const struct parent_worker *worker = &parent->workers[i];
-			if (worker->child.pid && worker->model == model && worker->plan.copy_node == segment->node &&
-			    worker->memory.locked_bytes > locked)
-				locked = worker->memory.locked_bytes;
+			if (!worker->child.pid || worker->model != model)
+				continue;
+			worker_copy_nodes(parent, worker, &read);
+			uint64_t own = worker->memory.locked_bytes / idset_count(&read);
+			if (idset_has(&read, segment->node) && own > locked)
+				locked = own;
 		}
 		if (node && bytes > locked)
 			node->unlocked_bytes += bytes - locked;

@@ -187,14 +187,20 @@ static void try_leave(struct parent *parent, struct parent_model *model)
 static void turn(struct parent *parent, struct parent_model *model)
 {
 	struct message_flip flip;
+	struct idset nodes;
 	memset(&flip, 0, sizeof flip);
 	for (uint32_t i = 0; i < parent->n_workers; i++) {
 		struct parent_worker *worker = &parent->workers[i];
 		if (is_of(parent, worker, model, WORKER_STANDBY)) {
 			worker->duty = WORKER_SERVES;
 			flip.on[flip.n_on++] = (uint16_t)i;
-		} else if (is_of(parent, worker, model, WORKER_SERVES) &&
-			   idset_has(&model->change.nodes, worker->plan.copy_node)) {
+			continue;
+		}
+		if (!is_of(parent, worker, model, WORKER_SERVES))
+			continue;
+		worker_copy_nodes(parent, worker, &nodes);
+		idset_and(&nodes, &model->change.nodes);
+		if (idset_first(&nodes) >= 0) {
 			worker->duty = WORKER_RETIRED;
 			flip.off[flip.n_off++] = (uint16_t)i;
 		}

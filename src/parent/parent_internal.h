@@ -103,6 +103,11 @@ void worker_forget(struct parent *parent, struct parent_worker *worker); /* it h
 const struct parent_copy *worker_copy(const struct parent_model *model, const struct parent_worker *worker);
 bool worker_serves(const struct parent_worker *worker); /* it is there to be given calls, now or when it is ready */
 void worker_message(struct parent *parent, struct parent_worker *worker, struct message *message);
+/* The nodes whose copies it reads. */
+void worker_copy_nodes(const struct parent *parent, const struct parent_worker *worker, struct idset *out);
+/* Its parts, as plan_parts has them. */
+unsigned worker_parts(const struct parent *parent, const struct parent_worker *worker,
+		      const struct plan_worker *parts[PLAN_WORKERS_MAX]);
 void worker_ended(struct parent *parent, struct parent_worker *worker, int wait_status);
 /* It takes calls from now on, if nothing is missing any more. */
 void worker_try_ready(struct parent *parent, struct parent_worker *worker);

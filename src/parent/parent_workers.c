@@ -1,6 +1,7 @@
 /* Workers: starting them, replacing those that die, and how a model stands by them. */
 #include "src/parent/parent_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -37,6 +38,8 @@ enum model_standing model_standing(const struct parent *parent, uint32_t index, 
 	return model->served ? STANDING_SERVED : STANDING_COMES; /* also before it is loaded */
 }
 
+static_assert((int)PLAN_WORKERS_MAX == (int)WORK_PARTS_MAX, "a worker may be all that a plan has");
+
 /* --- workers ---------------------------------------------------------------------------------- */
 
 bool worker_serves(const struct parent_worker *worker)
@@ -44,46 +47,105 @@ bool worker_serves(const struct parent_worker *worker)
 	return worker->model != PARENT_NO_MODEL && worker->duty == WORKER_SERVES;
 }
 
-/* What KV pages may take: a quarter of the node they are on, divided among the workers that share it; those of another
+unsigned worker_parts(const struct parent *parent, const struct parent_worker *worker,
+		      const struct plan_worker *parts[PLAN_WORKERS_MAX])
+{
+	return plan_parts(&parent->plan, worker->planned, parent->models[worker->model].config->parallel, parts);
+}
+
+void worker_copy_nodes(const struct parent *parent, const struct parent_worker *worker, struct idset *out)
+{
+	const struct plan_worker *parts[PLAN_WORKERS_MAX];
+	idset_clear(out);
+	for (unsigned i = worker_parts(parent, worker, parts); i-- > 0;)
+		idset_add(out, parts[i]->copy_node);
+}
+
+static bool has_memory_of(const struct parent *parent, const struct parent_worker *worker, unsigned node)
+{
+	const struct plan_worker *parts[PLAN_WORKERS_MAX];
+	for (unsigned i = worker_parts(parent, worker, parts); i-- > 0;)
+		if (parts[i]->memory_node == node)
+			return true;
+	return false;
+}
+
+/* What KV pages may take: a quarter of each node they are on, divided among the workers that share it; those of another
  * generation come before or go after this one. */
 static uint64_t auto_kv_bytes(const struct parent *parent, const struct parent_worker *worker)
 {
-	const struct topology_node *node = topology_find(parent->topology, worker->plan.memory_node);
-	uint32_t sharers = 0;
-	for (uint32_t i = 0; i < parent->n_workers; i++) {
-		const struct parent_worker *other = &parent->workers[i];
-		sharers += other->model != PARENT_NO_MODEL && other->plan.memory_node == worker->plan.memory_node &&
-			   (other->model != worker->model || other->generation == worker->generation);
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < topology_n_nodes(parent->topology); i++) {
+		const struct topology_node *node = topology_node(parent->topology, i);
+		uint32_t sharers = 0;
+		if (!has_memory_of(parent, worker, node->os_index))
+			continue;
+		for (uint32_t j = 0; j < parent->n_workers; j++) {
+			const struct parent_worker *other = &parent->workers[j];
+			sharers += other->model != PARENT_NO_MODEL && has_memory_of(parent, other, node->os_index) &&
+				   (other->model != worker->model || other->generation == worker->generation);
+		}
+		sum += node->memory_bytes / 4 / (sharers ? sharers : 1);
 	}
-	return node->memory_bytes / 4 / (sharers ? sharers : 1);
+	return sum;
 }
 
-static const struct parent_copy *find_in(const struct parent_copy *copies, uint32_t n_copies,
-					 const struct parent_worker *worker)
+/* A node's copy for a worker of `generation`: the newest that is no newer, since a change may have left this node's as
+ * it was. `best` so far. */
+static const struct parent_copy *better(const struct parent_copy *best, const struct parent_copy *copies,
+					uint32_t n_copies, unsigned node, uint32_t generation)
 {
 	for (uint32_t i = 0; i < n_copies; i++)
-		if (copies[i].segment.node == worker->plan.copy_node &&
-		    copies[i].segment.generation == worker->generation)
-			return &copies[i];
-	return NULL;
+		if (copies[i].segment.node == node && copies[i].segment.generation <= generation &&
+		    (!best || copies[i].segment.generation > best->segment.generation))
+			best = &copies[i];
+	return best;
+}
+
+static const struct parent_copy *copy_on(const struct parent_model *model, unsigned node, uint32_t generation)
+{
+	const struct parent_copy *served = better(NULL, model->copies, model->n_copies, node, generation);
+	return better(served, model->change.copies, model->change.n_copies, node, generation);
 }
 
 const struct parent_copy *worker_copy(const struct parent_model *model, const struct parent_worker *worker)
 {
-	const struct parent_copy *served = find_in(model->copies, model->n_copies, worker);
-	return served ? served : find_in(model->change.copies, model->change.n_copies, worker);
+	return copy_on(model, worker->plan.copy_node, worker->generation);
+}
+
+/* A copy that several parts read comes with the first of them. */
+static int give_parts(const struct parent_worker *worker, const struct parent_model *model,
+		      const struct plan_worker *const *parts, unsigned n_parts)
+{
+	uint32_t number[PLAN_WORKERS_MAX], n_copies = 0;
+	int rc = 0;
+	for (unsigned i = 0; i < n_parts && !rc; i++) {
+		const struct parent_copy *copy = copy_on(model, parts[i]->copy_node, worker->generation);
+		unsigned same = 0;
+		if (!copy)
+			return -ENOENT;
+		while (parts[same]->copy_node != parts[i]->copy_node)
+			same++;
+		number[i] = same < i ? number[same] : n_copies++;
+		const struct message_part part = {
+			.node = parts[i]->memory_node, .copy = number[i], .cpus = parts[i]->cpus};
+		rc = message_send(worker->child.fd, MESSAGE_PART, &part, sizeof part, &copy->fd, same == i);
+	}
+	return rc;
 }
 
 static int order_work(struct parent *parent, const struct parent_worker *worker)
 {
 	const struct config *c = &parent->config;
 	const struct parent_model *model = &parent->models[worker->model];
+	const struct plan_worker *parts[PLAN_WORKERS_MAX];
+	unsigned n_parts = worker_parts(parent, worker, parts);
 	struct message_work order;
 	memset(&order, 0, sizeof order);
 	order.worker = (uint32_t)(worker - parent->workers);
 	order.node = worker->plan.memory_node;
 	order.memory_is_bound = parent->plan.memory_is_bound;
-	order.cpus = worker->plan.cpus;
+	order.n_parts = n_parts;
 	order.spin = !parent->plan.oversubscribed && parent->config.n_models == 1; /* else CPUs are shared */
 	order.cpu_level = parent->cpu_level;
 	order.numerics = parent->numerics;
@@ -101,11 +163,9 @@ static int order_work(struct parent *parent, const struct parent_worker *worker)
 	order.uid = parent->uid;
 	order.gid = parent->gid;
 	snprintf(order.model, sizeof order.model, "%s", model->config->name);
-	const struct parent_copy *copy = worker_copy(model, worker);
-	if (!copy)
-		return -ENOENT;
-	int fds[4] = {copy->fd, worker->channel.memory, worker->channel.to_worker, worker->channel.to_front};
-	return message_send(worker->child.fd, MESSAGE_WORK, &order, sizeof order, fds, 4);
+	const int fds[3] = {worker->channel.memory, worker->channel.to_worker, worker->channel.to_front};
+	int rc = message_send(worker->child.fd, MESSAGE_WORK, &order, sizeof order, fds, 3);
+	return rc ? rc : give_parts(worker, model, parts, n_parts);
 }
 
 static void close_channel(struct parent_worker *worker)
@@ -173,6 +233,18 @@ static uint32_t places_left(const struct parent *parent)
 	return n;
 }
 
+/* The newest of the copies that some of the parts read; 0: they read none of them. */
+static uint32_t newest_read(const struct plan_worker *const *parts, unsigned n_parts, const struct parent_copy *copies,
+			    uint32_t n_copies)
+{
+	uint32_t newest = 0;
+	for (unsigned i = 0; i < n_parts; i++)
+		for (uint32_t c = 0; c < n_copies; c++)
+			if (copies[c].segment.node == parts[i]->copy_node && copies[c].segment.generation > newest)
+				newest = copies[c].segment.generation;
+	return newest;
+}
+
 int workers_start(struct parent *parent, uint32_t model, const struct parent_copy *copies, uint32_t n_copies,
 		  enum worker_duty duty, struct err *err)
 {
@@ -182,18 +254,21 @@ int workers_start(struct parent *parent, uint32_t model, const struct parent_cop
 		return err_set(err, -ENOSPC, "its workers would be more than the %d processes that there can be",
 			       PARENT_WORKERS_MAX);
 	for (unsigned i = 0; i < parent->plan.n_workers; i++) {
-		const struct plan_worker *plan = &parent->plan.workers[i];
-		for (uint32_t c = 0; c < n_copies; c++) {
-			if (copies[c].segment.node != plan->copy_node)
-				continue;
-			started[n] = take_place(parent);
-			*started[n++] = (struct parent_worker){.plan = *plan,
-							       .model = model,
-							       .generation = copies[c].segment.generation,
-							       .duty = duty,
-							       .channel = {-1, -1, -1},
-							       .child = {.fd = -1}};
-		}
+		const struct plan_worker *parts[PLAN_WORKERS_MAX];
+		unsigned n_parts = plan_parts(&parent->plan, i, parent->models[model].config->parallel, parts);
+		uint32_t generation = newest_read(parts, n_parts, copies, n_copies);
+		if (!generation)
+			continue;
+		struct parent_worker *worker = started[n++] = take_place(parent);
+		*worker = (struct parent_worker){.plan = parent->plan.workers[i],
+						 .planned = i,
+						 .model = model,
+						 .generation = generation,
+						 .duty = duty,
+						 .channel = {-1, -1, -1},
+						 .child = {.fd = -1}};
+		while (n_parts-- > 0)
+			idset_or(&worker->plan.cpus, &parts[n_parts]->cpus);
 	}
 	for (uint32_t i = 0; i < n; i++) /* they share what a node has: all are known before the first starts */
 		worker_start(parent, started[i]);
@@ -207,9 +282,10 @@ void worker_try_ready(struct parent *parent, struct parent_worker *worker)
 	worker->ready = true;
 	worker->ready_ns = clock_now_ns();
 	watch_begin(&worker->child.watch, worker_progress(worker), worker->ready_ns);
-	log_info("worker %u is ready: pid %d, node %u, weights attached in %.1f ms",
+	char cpus[IDSET_TEXT];
+	log_info("worker %u is ready: pid %d, node %u, CPUs %s, weights attached in %.1f ms",
 		 (unsigned)(worker - parent->workers), (int)worker->child.pid, worker->plan.node,
-		 (double)worker->attach_ns / CLOCK_MS_NS);
+		 idset_format(&worker->plan.cpus, cpus, sizeof cpus), (double)worker->attach_ns / CLOCK_MS_NS);
 	parent->models[worker->model].served |= worker->duty == WORKER_SERVES;
 	if (parent->front.pid)
 		front_introduce(parent, worker);

@@ -243,6 +243,7 @@ static int plan_node(struct plan *plan, const struct plan_worker *as, const stru
 			return err_set(err, -EINVAL, "more than %d workers; lower workers_per_node", PLAN_WORKERS_MAX);
 		struct plan_worker *worker = &plan->workers[plan->n_workers++];
 		*worker = *as;
+		worker->rank = w;
 		for (unsigned t = 0; t < threads; t++) {
 			idset_add(&worker->cpus, (unsigned)cpu);
 			cpu = idset_next(cores, cpu);
@@ -297,4 +298,20 @@ int plan_make(const struct topology *topology, const struct config *config, cons
 	plan.memory_is_bound = strcmp(config->membind, "all") != 0;
 	*out = plan;
 	return 0;
+}
+
+unsigned plan_parts(const struct plan *plan, unsigned worker, enum parallel parallel,
+		    const struct plan_worker *parts[PLAN_WORKERS_MAX])
+{
+	const struct plan_worker *first = &plan->workers[worker];
+	unsigned n = 0;
+	for (unsigned i = 0; i < plan->n_workers; i++) {
+		const struct plan_worker *other = &plan->workers[i];
+		if (other != first && (parallel == PARALLEL_NONE || other->rank != first->rank))
+			continue;
+		if (i < worker)
+			return 0;
+		parts[n++] = other;
+	}
+	return n;
 }

@@ -8,8 +8,13 @@
 
 enum { PLAN_WORKERS_MAX = 256, PLAN_COPIES_MAX = 64 };
 
+/* Whether one worker computes on one node, or on all of them, each output by a thread of the node that has its weights.
+ */
+enum parallel { PARALLEL_NONE, PARALLEL_TENSOR };
+
 struct plan_worker {
 	unsigned node;	      /* its CPUs' node */
+	unsigned rank;	      /* among the workers of its node */
 	unsigned copy_node;   /* the node whose copy it reads: its own, or the nearest with one */
 	unsigned memory_node; /* where its calls' memory comes from: its own, or the nearest that may be used */
 	struct idset cpus;    /* one compute thread on each */
@@ -37,5 +42,11 @@ int plan_make(const struct topology *topology, const struct config *config, cons
 
 /* As text, a line for each copy and worker: what weightd --plan prints. */
 void plan_print(const struct plan *plan, const struct topology *topology, FILE *out);
+
+/* The parts of the process that plan->workers[worker] begins: with PARALLEL_NONE that worker alone, with
+ * PARALLEL_TENSOR the workers of the same rank on all nodes, of which the first one begins it. Returns how many parts
+ * there are, views into the plan; 0: this worker is a part of an earlier one's process. */
+unsigned plan_parts(const struct plan *plan, unsigned worker, enum parallel parallel,
+		    const struct plan_worker *parts[PLAN_WORKERS_MAX]);
 
 #endif

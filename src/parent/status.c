@@ -120,6 +120,7 @@ static void add_model(doc d, val models, const struct parent *parent, const stru
 	}
 	add_str(d, m, "cpu_level", cpu_level_name(parent->cpu_level));
 	add_str(d, m, "numerics", numerics_name(parent->numerics));
+	add_str(d, m, "parallel", model->config->parallel == PARALLEL_TENSOR ? "tensor" : "none");
 	add_str(d, m, "kv_type", parent->config.kv_type == KV_INT8 ? "int8" : "bf16");
 	if (model->n_copies) {
 		const struct message_segment *first = &model->copies[0].segment;
@@ -190,6 +191,20 @@ static uint64_t ms_until(uint64_t ns)
 	return ns > now ? (ns - now) / MS : 0;
 }
 
+/* Which of its CPUs read which node's copy. */
+static void add_parts(doc d, val w, const struct parent *parent, const struct parent_worker *worker)
+{
+	const struct plan_worker *parts[PLAN_WORKERS_MAX];
+	unsigned n = worker_parts(parent, worker, parts);
+	val all = yyjson_mut_obj_add_arr(d, w, "parts");
+	for (unsigned i = 0; i < n; i++) {
+		val part = yyjson_mut_arr_add_obj(d, all);
+		add_uint(d, part, "node", parts[i]->node);
+		add_uint(d, part, "copy_node", parts[i]->copy_node);
+		add_cpus(d, part, "cpus", &parts[i]->cpus);
+	}
+}
+
 static void add_worker(doc d, val workers, struct parent *parent, struct parent_worker *worker)
 {
 	val w = yyjson_mut_arr_add_obj(d, workers);
@@ -199,6 +214,7 @@ static void add_worker(doc d, val workers, struct parent *parent, struct parent_
 	add_uint(d, w, "copy_node", worker->plan.copy_node);
 	add_uint(d, w, "memory_node", worker->plan.memory_node);
 	add_cpus(d, w, "cpus", &worker->plan.cpus);
+	add_parts(d, w, parent, worker);
 	add_str(d, w, "model", parent->models[worker->model].config->name);
 	add_uint(d, w, "generation", worker->generation);
 	add_str(d, w, "state", worker_word(worker));

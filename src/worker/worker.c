@@ -1,7 +1,7 @@
-/* A worker: attaches one node's copy of a model read-only, binds itself to that node, and makes answers until told to
- * stop.
+/* A worker: attaches one node's copy of a model read-only, or each of several, binds its threads to those nodes, and
+ * makes answers until told to stop.
  *
- * It opens no file and no socket: the segment and the channel come from the parent as descriptors. Its private memory
+ * It opens no file and no socket: segments and the channel come from the parent as descriptors. Its private memory
  * is the call arena (KV pages, batch scratch), what oneDNN generated before ready, and small tables. */
 #include <errno.h>
 #include <malloc.h>
@@ -22,6 +22,7 @@
 #include "src/engine/grammar/constraints.h"
 #include "src/worker/worker_bench.h"
 #include "src/worker/worker_calls.h"
+#include "src/worker/worker_copies.h"
 #include "src/worker/worker_pace.h"
 #include "src/worker/worker_quality.h"
 
@@ -36,15 +37,13 @@ enum {
 
 struct worker {
 	struct message_work order;
-	uint16_t cpu_of_thread[IDSET_MAX]; /* thread i runs on this one CPU */
-	unsigned n_threads;
-	struct segment_view segment;
-	uint64_t attach_ns; /* what mapping, locking and opening it took */
+	struct worker_copies copies;
+	const struct model *model; /* the first copy's, where it does not matter which; view */
+	uint64_t attach_ns;	   /* what mapping, locking and opening it took */
 	struct channel channel;
 	struct channel_fds channel_fds;
 	struct worker_counters *counters;
 
-	struct model model;
 	struct tokenizer *tokenizer;
 	struct template *template;
 	struct gemm *gemm;
@@ -67,71 +66,72 @@ struct worker {
 
 /* --- start ------------------------------------------------------------------------------------ */
 
-static int receive_order(struct worker *w, int *segment_fd, struct err *err)
+static int receive_part(struct worker *w, struct err *err)
+{
+	struct message message;
+	int rc = message_receive(MESSAGE_FD, &message);
+	if (rc != 1)
+		return err_set(err, rc ? rc : -EPIPE, "the order is not complete");
+	const struct message_part *part = message_payload(&message, sizeof *part, message.n_fds ? 1 : 0);
+	if (!part || message.type != MESSAGE_PART)
+		return err_set(err, -EPROTO, "message %u of the parent is not a part of the order", message.type);
+	rc = worker_copies_add(&w->copies, part, message.n_fds ? message.fds[0] : -1, err);
+	if (message.n_fds)
+		close(message.fds[0]);
+	return rc;
+}
+
+static int receive_order(struct worker *w, struct err *err)
 {
 	struct message message;
 	int rc = message_receive(MESSAGE_FD, &message);
 	if (rc != 1)
 		return err_set(err, rc ? rc : -EPIPE, "no order from the parent");
-	const struct message_work *order = message_payload(&message, sizeof *order, 4);
-	if (!order || message.type != MESSAGE_WORK)
+	const struct message_work *order = message_payload(&message, sizeof *order, 3);
+	if (!order || message.type != MESSAGE_WORK || !order->n_parts || order->n_parts > WORK_PARTS_MAX)
 		return err_set(err, -EPROTO, "the parent's first message (type %u) is not a worker's order",
 			       message.type);
 	w->order = *order;
-	*segment_fd = message.fds[0];
-	w->channel_fds = (struct channel_fds){message.fds[1], message.fds[2], message.fds[3]};
+	w->channel_fds = (struct channel_fds){message.fds[0], message.fds[1], message.fds[2]};
 	return 0;
-}
-
-static int start_thread(void *arg, unsigned thread)
-{
-	struct worker *w = arg;
-	struct idset cpu;
-	idset_clear(&cpu);
-	idset_add(&cpu, w->cpu_of_thread[thread]);
-	return bind_thread(&cpu, NULL);
 }
 
 static int start_team(struct worker *w, struct err *err)
 {
-	for (int cpu = idset_first(&w->order.cpus); cpu >= 0; cpu = idset_next(&w->order.cpus, cpu))
-		w->cpu_of_thread[w->n_threads++] = (uint16_t)cpu;
-	if (!w->n_threads)
-		return err_set(err, -EINVAL, "the order names no CPU");
-	return team_new(w->n_threads, (int)w->order.spin, start_thread, w, &w->team, err);
+	w->copies.keep_policy = w->order.memory_is_bound;
+	return team_new(w->copies.n_threads, (int)w->order.spin, worker_copies_start_thread, &w->copies, &w->team, err);
 }
 
 /* Maps the weights and locks them. Before privileges go, because root's may be what allows the locking. Pages that may
  * be swapped out are not what was promised; but a limit may forbid it, and then status says so. */
-static int attach_weights(struct worker *w, int segment_fd, struct err *err)
+static int attach_weights(struct worker *w, struct err *err)
 {
 	uint64_t begin_ns = clock_now_ns();
-	int rc = segment_attach(segment_fd, &w->segment, err);
-	close(segment_fd);
+	int rc = 0;
+	for (uint32_t i = 0; i < w->order.n_parts && !rc; i++)
+		rc = receive_part(w, err);
 	if (rc)
 		return rc;
-	w->locked = w->order.lock_memory && !mlock(w->segment.base, w->segment.total_bytes);
+	int lock = w->order.lock_memory ? worker_copies_lock(&w->copies) : -EPERM;
+	w->locked = !lock;
 	w->attach_ns = clock_now_ns() - begin_ns;
 	if (w->order.lock_memory && !w->locked)
-		log_info("weights are not locked: mlock: %s (RLIMIT_MEMLOCK)", strerror(errno));
+		log_info("weights are not locked: mlock: %s (RLIMIT_MEMLOCK)", strerror(-lock));
 	return 0;
 }
 
 static int open_model(struct worker *w, struct err *err)
 {
-	const char *image = (const char *)w->segment.base + SEGMENT_HEADER_BYTES;
-	if (w->segment.header->pack_layout != IMAGE_VERSION)
-		return err_set(err, -EINVAL, "the segment is packed in layout %u, this program reads %d; load it again",
-			       w->segment.header->pack_layout, IMAGE_VERSION);
-	int rc = model_open(image, w->segment.header->payload_bytes, &w->model, err);
+	int rc = worker_copies_open(&w->copies, err);
 	if (rc)
 		return rc;
-	rc = tokenizer_attach(w->model.tokenizer, w->model.tokenizer_bytes, &w->tokenizer, err);
+	w->model = w->copies.models[0];
+	rc = tokenizer_attach(w->model->tokenizer, w->model->tokenizer_bytes, &w->tokenizer, err);
 	if (rc)
 		return rc;
-	if (tokenizer_n_tokens(w->tokenizer) != w->model.config.vocab)
+	if (tokenizer_n_tokens(w->tokenizer) != w->model->config.vocab)
 		return err_set(err, -EINVAL, "the tokenizer has %u tokens, the model %u",
-			       tokenizer_n_tokens(w->tokenizer), w->model.config.vocab);
+			       tokenizer_n_tokens(w->tokenizer), w->model->config.vocab);
 	return 0;
 }
 
@@ -139,19 +139,19 @@ static int open_model(struct worker *w, struct err *err)
 static void compile_template(struct worker *w, char fault[256])
 {
 	struct err err = {"it has no chat template, and the key chat_template of its section names none"};
-	if (w->model.template_bytes &&
-	    template_compile(w->model.chat_template, w->model.template_bytes, &w->template, &err))
+	if (w->model->template_bytes &&
+	    template_compile(w->model->chat_template, w->model->template_bytes, &w->template, &err))
 		log_warning("chat template of '%s': %s", w->order.model, err.text);
 	snprintf(fault, 256, "chat is not possible with this model: %.200s", err.text);
 }
 
 static int make_gemm(struct worker *w, struct err *err)
 {
-	uint32_t n = model_matrices(&w->model, NULL, 0);
+	uint32_t n = model_matrices(w->model, NULL, 0);
 	struct matrix *all = calloc(n, sizeof *all);
 	if (!all)
 		return err_set(err, -ENOMEM, "no memory for the list of %u matrices", n);
-	model_matrices(&w->model, all, n);
+	model_matrices(w->model, all, n);
 	int rc = gemm_new(w->order.cpu_level, kernels_plain(w->order.cpu_level, w->order.numerics), all, n, &w->gemm,
 			  err);
 	free(all);
@@ -161,7 +161,7 @@ static int make_gemm(struct worker *w, struct err *err)
 static struct scheduler_setup scheduler_setup(struct worker *w)
 {
 	return (struct scheduler_setup){
-		.model = &w->model,
+		.model = w->model,
 		.tokenizer = w->tokenizer,
 		.forward = w->forward,
 		.kv = &w->kv,
@@ -176,7 +176,7 @@ static struct scheduler_setup scheduler_setup(struct worker *w)
 
 static int make_engine(struct worker *w, struct err *err)
 {
-	const struct image_config *c = &w->model.config;
+	const struct image_config *c = &w->model->config;
 	const struct kernels *kernels = kernels_get(w->order.cpu_level, w->order.numerics);
 	if (!kernels)
 		return err_set(err, -ENOTSUP, "cpu_level %s with these numerics is not available on this CPU",
@@ -203,7 +203,8 @@ static int make_engine(struct worker *w, struct err *err)
 		return rc;
 	kv_init(&w->kv, c, kv_type, &w->arena, (uint32_t)pages);
 	w->forward_setup = (struct forward_setup){
-		.model = &w->model,
+		.model = w->model,
+		.copies = w->copies.models,
 		.kernels = kernels,
 		.gemm = w->gemm,
 		.team = w->team,
@@ -233,12 +234,11 @@ static int bind_memory(struct worker *w, struct err *err)
 
 static int start(struct worker *w, struct err *err)
 {
-	int segment_fd;
 	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
 	mallopt(M_ARENA_MAX, 1); /* compute threads hardly allocate: not worth memory of their own */
-	int rc = receive_order(w, &segment_fd, err);
+	int rc = receive_order(w, err);
 	if (!rc)
-		rc = attach_weights(w, segment_fd, err);
+		rc = attach_weights(w, err);
 	if (!rc)
 		rc = privilege_drop(w->order.uid, w->order.gid, err);
 	if (!rc)
@@ -256,7 +256,7 @@ static int start(struct worker *w, struct err *err)
 	if (rc)
 		return rc;
 	w->attach_ns += clock_now_ns() - begin_ns;
-	w->dialect = dialect_of(w->model.chat_template, w->model.template_bytes, w->order.tool_parser,
+	w->dialect = dialect_of(w->model->chat_template, w->model->template_bytes, w->order.tool_parser,
 				w->order.reasoning, w->tokenizer);
 	rc = make_engine(w, err);
 	if (rc)
@@ -364,7 +364,7 @@ static bool attach_adapter(struct worker *w, uint32_t id, int fd)
 {
 	const struct message_adapter attached = {id};
 	struct message_adapter_not_attached not = {.id = id, .why = {""}};
-	int rc = worker_adapters_attach(&w->adapters, &w->model, id, fd, w->order.lock_memory, &not .why);
+	int rc = worker_adapters_attach(&w->adapters, w->model, id, fd, w->order.lock_memory, &not .why);
 	close(fd);
 	return !(rc ? message_send(MESSAGE_FD, MESSAGE_ADAPTER_NOT_ATTACHED, &not, sizeof not, NULL, 0)
 		    : message_send(MESSAGE_FD, MESSAGE_ADAPTER_ATTACHED, &attached, sizeof attached, NULL, 0));
@@ -524,10 +524,8 @@ static void stop(struct worker *w)
 	gemm_free(w->gemm);
 	template_free(w->template);
 	tokenizer_detach(w->tokenizer);
-	model_close(&w->model);
 	team_free(w->team);
-	if (w->segment.base)
-		segment_detach(&w->segment);
+	worker_copies_fini(&w->copies);
 	channel_detach(&w->channel);
 }
 

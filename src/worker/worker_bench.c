@@ -18,17 +18,17 @@ enum { WARM_TOKENS = 8, LIMIT_ROUNDS = 5, MULTIPLY_ROWS = 256, MULTIPLY_TIMES = 
 struct bench {
 	const struct scheduler_setup *setup;
 	const struct gemm *gemm;
-	struct matrix *matrices; /* [n_matrices] owned */
+	struct matrix *matrices; /* [n_threads][n_matrices] owned: of the copy that each thread reads */
 	uint32_t n_matrices;
 	struct scheduler *scheduler;
 	uint32_t n_failed;
 	struct err *err;
 
 	/* The limits' operands. */
-	const struct matrix *widest; /* of the layers' matrices, the one of most bytes */
-	uint64_t *sums;		     /* [n_threads]: what reading came to, so that it is not optimised away */
-	void *a;		     /* [MULTIPLY_ROWS][cols] zeros */
-	char *scratch;		     /* [n_threads][scratch_bytes], then the threads' results */
+	uint32_t widest; /* of the layers' matrices, the one of most bytes */
+	uint64_t *sums;	 /* [n_threads]: what reading came to, so that it is not optimised away */
+	void *a;	 /* [MULTIPLY_ROWS][cols] zeros */
+	char *scratch;	 /* [n_threads][scratch_bytes], then the threads' results */
 	size_t scratch_bytes, c_bytes;
 	uint64_t *operations; /* [n_threads] */
 };
@@ -149,13 +149,18 @@ static uint64_t sum_of(const uint64_t *words, size_t n)
 	return sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7];
 }
 
+static struct matrix *matrices_of(const struct bench *b, unsigned thread)
+{
+	return b->matrices + (size_t)thread * b->n_matrices;
+}
+
 /* Each thread reads the part of every matrix that it reads in a product. */
 static void read_job(void *arg, unsigned thread)
 {
 	struct bench *b = arg;
 	uint64_t sum = 0;
 	for (uint32_t i = 0; i < b->n_matrices; i++) {
-		const struct matrix *w = &b->matrices[i];
+		const struct matrix *w = &matrices_of(b, thread)[i];
 		size_t bytes = pack_block_row_bytes(w->kind, w->cols);
 		uint32_t begin, end;
 		team_share((w->rows + PACK_ROWS - 1) / PACK_ROWS, thread, team_n_threads(b->setup->team), &begin, &end);
@@ -170,8 +175,8 @@ static void multiply_job(void *arg, unsigned thread)
 	struct bench *b = arg;
 	char *own = b->scratch + thread * (b->scratch_bytes + b->c_bytes);
 	b->operations[thread] =
-		MULTIPLY_TIMES * gemm_run_expanded(b->gemm, b->widest, MULTIPLY_TIMES, b->a, MULTIPLY_ROWS,
-						   (float *)(own + b->scratch_bytes), own);
+		MULTIPLY_TIMES * gemm_run_expanded(b->gemm, &matrices_of(b, thread)[b->widest], MULTIPLY_TIMES, b->a,
+						   MULTIPLY_ROWS, (float *)(own + b->scratch_bytes), own);
 }
 
 /* Seconds of the fastest of some rounds. */
@@ -193,7 +198,7 @@ static int measure_limits(struct bench *b, struct message_benched *out)
 	double operations = 0;
 	b->scratch_bytes = gemm_scratch_bytes(b->gemm);
 	b->c_bytes = sizeof(float) * MULTIPLY_ROWS * GEMM_PANEL_ROWS;
-	size_t a_bytes = sizeof(float) * MULTIPLY_ROWS * b->widest->cols;
+	size_t a_bytes = sizeof(float) * MULTIPLY_ROWS * b->matrices[b->widest].cols;
 	b->sums = calloc(n_threads, sizeof *b->sums);
 	b->operations = calloc(n_threads, sizeof *b->operations);
 	b->a = aligned_alloc(64, a_bytes);
@@ -217,20 +222,22 @@ static int measure_limits(struct bench *b, struct message_benched *out)
 
 static int list_matrices(struct bench *b, struct message_benched *out)
 {
-	const struct model *model = b->setup->model;
+	const struct model *model = forward_model(b->setup->forward, 0);
+	unsigned n_threads = team_n_threads(b->setup->team);
 	uint64_t most = 0;
 	b->n_matrices = model_matrices(model, NULL, 0);
-	b->matrices = calloc(b->n_matrices, sizeof *b->matrices);
+	b->matrices = calloc((size_t)n_threads * b->n_matrices, sizeof *b->matrices);
 	if (!b->matrices)
 		return err_set(b->err, -ENOMEM, "no memory for the list of matrices");
-	model_matrices(model, b->matrices, b->n_matrices);
+	for (unsigned thread = 0; thread < n_threads; thread++)
+		model_matrices(forward_model(b->setup->forward, thread), matrices_of(b, thread), b->n_matrices);
 	for (uint32_t i = 0; i < b->n_matrices; i++) {
-		const struct matrix *w = &b->matrices[i];
+		const struct matrix *w = &matrices_of(b, 0)[i];
 		uint64_t bytes = pack_matrix_bytes(w->kind, w->rows, w->cols);
 		out->weight_bytes += bytes;
 		if (w->data != model->head.data && bytes > most) { /* the head is for a prompt's last row alone */
 			most = bytes;
-			b->widest = w;
+			b->widest = i;
 		}
 	}
 	return 0;

@@ -170,6 +170,20 @@ def test_workers(start, model, expected, record):
     record("answers of two workers", n, f"({len(SHORT_REPERTOIRE)} requests, each by both)")
 
 
+def test_parallel(start, model, expected, record):
+    """Threads on all nodes, each with its node's copy: one worker where there would be one on each node. (A machine with
+    one node has no more to it than that; tests/guest/run boots one with two.)"""
+    daemon = start({"smollm2": {"path": model, "parallel": "tensor"}})
+    status = daemon.status()
+    assert status["models"][0]["parallel"] == "tensor"
+    assert len(status["workers"]) == 1
+    parts = status["workers"][0]["parts"]
+    assert {part["copy_node"] for part in parts} == {copy["node"] for copy in status["models"][0]["copies"]}
+    check(SHORT_REPERTOIRE, expected, answers_alone(daemon.http, SHORT_REPERTOIRE))
+    check(SHORT_REPERTOIRE, expected, together(daemon.http, SHORT_REPERTOIRE, seed=41, n_others=8))
+    record("answers of a worker over all nodes", 2 * len(SHORT_REPERTOIRE), f"{len(parts)} nodes")
+
+
 def test_avx2(start, model, record):
     """A level has its own numerics, so its answers are compared with its own."""
     if not {"avx2", "fma", "f16c"} <= weightd.cpu_flags():

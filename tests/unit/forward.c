@@ -36,19 +36,26 @@ static const struct tiny_adapter_spec specs[] = {
 enum { ADAPTERS = sizeof specs / sizeof *specs, NO_EFFECT = ADAPTERS - 1 };
 static struct adapter *adapters[ADAPTERS];
 
-static void engine_init(struct tiny_engine *e, unsigned n_threads)
+/* `copies` as in forward_setup. */
+static void engine_init_over(struct tiny_engine *e, unsigned n_threads, const struct model *const *copies)
 {
 	struct tiny_setup setup = {
 		.level = level,
 		.numerics = numerics,
 		.kv_type = kv_type,
 		.n_threads = n_threads,
+		.copies = copies,
 		.prefill_chunk = 256,
 		.max_running = 32,
 		.kv_pages = 100,
 		.context_tokens = 512,
 	};
 	tiny_engine_init(e, tiny, &setup);
+}
+
+static void engine_init(struct tiny_engine *e, unsigned n_threads)
+{
+	engine_init_over(e, n_threads, NULL);
 }
 
 /* Appends the sequence's next `n` tokens to a batch. */
@@ -88,8 +95,7 @@ static void note(struct sequence *s, uint32_t position, const float *logits)
 static void compare(struct sequence *s, uint32_t position, const float *logits)
 {
 	if (memcmp(s->logits[position], logits, sizeof s->logits[position]))
-		ck_abort_msg("sequence %d, position %u of %u (%u of prompt): other logits in company",
-			     (int)(s - sequences), position, s->n, s->n_prompt);
+		ck_abort_msg("position %u of %u (%u of prompt): other logits than alone", position, s->n, s->n_prompt);
 }
 
 /* One pass of one row: the narrowest there is. */
@@ -210,6 +216,145 @@ START_TEST(a_row_is_the_same_anywhere_in_a_batch)
 	tiny_engine_fini(&e);
 }
 END_TEST
+
+/* --- threads with copies of their own --------------------------------------------------------- */
+
+enum { COPIES_MAX = 3, THREADS_MAX = 7, TOGETHER = 5, SPOILT = 0xff /* scales become NaN */ };
+
+/* Threads over simulated nodes: the first copy is for the first `n_threads[0]`, and so on. */
+static const struct {
+	enum phase phase;
+	unsigned n_threads[COPIES_MAX];
+} spreads[] = {
+	{PHASE_DECODE, {1, 1, 0}},  {PHASE_DECODE, {2, 1, 0}},	{PHASE_DECODE, {3, 1, 3}},
+	{PHASE_PREFILL, {1, 1, 0}}, {PHASE_PREFILL, {1, 2, 0}}, {PHASE_PREFILL, {1, 1, 1}},
+};
+
+/* What threads [first, end) of n multiply of a matrix when a pass has one row, as block rows. */
+static void blocks_of(enum phase phase, const struct matrix *w, unsigned first, unsigned end, unsigned n,
+		      uint32_t *begin_block, uint32_t *end_block)
+{
+	uint32_t n_blocks = (w->rows + PACK_ROWS - 1) / PACK_ROWS, unit = GEMM_PANEL_ROWS / PACK_ROWS, ignored;
+	uint32_t n_units = phase == PHASE_DECODE ? n_blocks : gemm_n_panels(w);
+	team_share(n_units, first, n, begin_block, &ignored);
+	team_share(n_units, end - 1, n, &ignored, end_block);
+	if (phase == PHASE_DECODE)
+		return;
+	*begin_block *= unit;
+	*end_block = *end_block * unit < n_blocks ? *end_block * unit : n_blocks;
+}
+
+/* Gives a matrix memory of its own, in which all but block rows [begin, end) are spoilt. */
+static void copy_matrix(struct matrix *w, uint32_t begin, uint32_t end)
+{
+	size_t n = pack_matrix_bytes(w->kind, w->rows, w->cols), block = pack_block_row_bytes(w->kind, w->cols);
+	unsigned char *data = aligned_alloc(64, (n + 63) / 64 * 64);
+	ck_assert_ptr_nonnull(data);
+	memset(data, SPOILT, n);
+	memcpy(data + begin * block, (const unsigned char *)w->data + begin * block, (end - begin) * block);
+	w->data = data;
+}
+
+/* The layers' matrices and the head; embeddings stay those of the model. */
+static unsigned matrices_of(struct model *model, struct matrix *out[])
+{
+	unsigned n = 0;
+	for (uint32_t i = 0; i < model->config.n_layers; i++) {
+		struct model_layer *l = &model->layers[i];
+		struct matrix *all[] = {&l->attn_q,   &l->attn_k, &l->attn_v,  &l->attn_output,
+					&l->ffn_gate, &l->ffn_up, &l->ffn_down};
+		memcpy(out + n, all, sizeof all);
+		n += sizeof all / sizeof *all;
+	}
+	out[n++] = &model->head;
+	return n;
+}
+
+/* A copy that is whole only where threads [first, end) of n multiply it. */
+static struct model copy_for(enum phase phase, unsigned first, unsigned end, unsigned n)
+{
+	struct matrix *all[64];
+	struct model copy = tiny->model;
+	size_t bytes = copy.config.n_layers * sizeof *copy.layers;
+	copy.layers = malloc(bytes);
+	ck_assert_ptr_nonnull(copy.layers);
+	memcpy(copy.layers, tiny->model.layers, bytes);
+	for (unsigned i = matrices_of(&copy, all); i-- > 0;) {
+		uint32_t begin_block, end_block;
+		blocks_of(phase, all[i], first, end, n, &begin_block, &end_block);
+		copy_matrix(all[i], begin_block, end_block);
+	}
+	return copy;
+}
+
+static void free_copy(struct model *copy)
+{
+	struct matrix *all[64];
+	for (unsigned i = matrices_of(copy, all); i-- > 0;)
+		free((void *)(uintptr_t)all[i]->data);
+	free(copy->layers);
+}
+
+/* A row of each of some sequences in every pass, all of one phase. */
+static void run_together(struct tiny_engine *e, struct sequence *some, enum phase phase)
+{
+	struct batch_row rows[TOGETHER];
+	struct batch batch = {phase, 1, rows};
+	while (batch.n_rows) {
+		batch.n_rows = 0;
+		for (unsigned i = 0; i < TOGETHER; i++)
+			if (some[i].kv.n_tokens < some[i].n)
+				add_rows(e, &batch, &some[i], 1);
+		if (batch.n_rows) {
+			ck_assert_int_eq(forward_run(e->forward, &batch), 0);
+			look(e, &batch, compare);
+		}
+		for (uint32_t r = 0; r < batch.n_rows; r++)
+			kv_advance(rows[r].sequence, 1, phase);
+	}
+	for (unsigned i = 0; i < TOGETHER; i++)
+		kv_release(&e->kv, &some[i].kv);
+}
+
+/* Of what other threads multiply a thread's copy has nothing, so to get the right logits each thread has to read its
+ * own copy, and of that no more than its part. Alone, an answer's rows are each thread's own, so this holds for both
+ * kinds of passes. */
+START_TEST(a_thread_reads_its_part_of_its_own_copy)
+{
+	static struct sequence some[TOGETHER];
+	enum phase phase = spreads[_i].phase;
+	struct model copies[COPIES_MAX];
+	const struct model *of_thread[THREADS_MAX];
+	struct tiny_engine e;
+	unsigned n = 0, first = 0;
+	engine_init(&e, 1);
+	for (unsigned i = 0; i < TOGETHER; i++) {
+		some[i] = sequences[i];
+		some[i].n_prompt = phase == PHASE_PREFILL ? some[i].n : 0;
+		run_one_by_one(&e, &some[i], note);
+	}
+	tiny_engine_fini(&e);
+
+	for (unsigned i = 0; i < COPIES_MAX; i++)
+		n += spreads[_i].n_threads[i];
+	for (unsigned i = 0; i < COPIES_MAX && first < n; i++) {
+		unsigned end = first + spreads[_i].n_threads[i];
+		copies[i] = copy_for(phase, first, end, n);
+		while (first < end)
+			of_thread[first++] = &copies[i];
+	}
+	engine_init_over(&e, n, of_thread);
+	for (unsigned i = 0; i < TOGETHER; i++)
+		run_one_by_one(&e, &some[i], compare);
+	run_together(&e, some, phase);
+	tiny_engine_fini(&e);
+	for (unsigned i = 0; i < COPIES_MAX; i++)
+		if (spreads[_i].n_threads[i])
+			free_copy(&copies[i]);
+}
+END_TEST
+
+/* --- operations ------------------------------------------------------------------------------- */
 
 /* Of a pass over positions [first, first + n) of one sequence, and the head for one of them. */
 static struct forward_operations operations_of(uint32_t first, uint32_t n)
@@ -337,6 +482,8 @@ int main(int argc, char **argv)
 		/* The sequences alone: computed once, inherited by every test. */
 		tcase_add_unchecked_fixture(tc, models[i].set_up, tear_down);
 		tcase_add_loop_test(tc, a_row_is_the_same_anywhere_in_a_batch, 0, ROUNDS);
+		tcase_add_loop_test(tc, a_thread_reads_its_part_of_its_own_copy, 0,
+				    (int)(sizeof spreads / sizeof *spreads));
 		tcase_add_test(tc, operations_are_counted);
 		suite_add_tcase(suite, tc);
 	}

@@ -24,6 +24,21 @@ static void need(int rc, const char *what, const struct err *err)
 	abort();
 }
 
+/* Each worker that spans nodes as "COPY:CPUS+COPY:CPUS ", in the plan's order. */
+static char *describe_teams(void)
+{
+	const struct plan_worker *parts[PLAN_WORKERS_MAX];
+	char *text = NULL, list[IDSET_TEXT];
+	size_t n;
+	FILE *out = open_memstream(&text, &n);
+	for (unsigned i = 0; i < plan.n_workers; i++)
+		for (unsigned j = 0, n_parts = plan_parts(&plan, i, PARALLEL_TENSOR, parts); j < n_parts; j++)
+			fprintf(out, "%u:%s%s", parts[j]->copy_node, idset_format(&parts[j]->cpus, list, sizeof list),
+				j + 1 < n_parts ? "+" : " ");
+	fclose(out);
+	return text;
+}
+
 static void load(const char *machine, struct topology **topology)
 {
 	char *root = tree_unfold(machine);
@@ -120,6 +135,59 @@ static void check_rules(const struct topology *topology)
 	idset_without(&outside, &plan.memory);
 	ck_assert_int_lt(idset_first(&outside), 0);
 }
+
+static const struct {
+	const char *machine, *settings, *expected;
+} teams[] = {
+	{"epyc-like", "", "0:0-1+1:2-3+4:4-5+5:6-7 "},
+	{"epyc-like", "workers_per_node=2", "0:0+1:2+4:4+5:6 0:1+1:3+4:5+5:7 "},
+	{"epyc-like", "cpunodebind=1,4", "1:2-3+4:4-5 "},
+	{"epyc-like", "placement=one", "0:0-1+0:2-3+0:4-5+0:6-7 "},
+	/* CPUs of nodes without memory read their neighbours' copies. */
+	{"4n-memless", "", "0:0-3+2:4-5+2:6 "},
+	/* One node: no other worker than without. */
+	{"1n-plain", "", "0:0-2 "},
+};
+
+START_TEST(a_worker_over_all_nodes_has_a_part_on_each)
+{
+	struct topology *topology;
+	load(teams[_i].machine, &topology);
+	set_all(teams[_i].settings);
+	ck_assert_int_eq(plan_make(topology, &config, NULL, &plan, NULL), 0);
+	char *text = describe_teams();
+	ck_assert_str_eq(text, teams[_i].expected);
+	free(text);
+	topology_free(topology);
+}
+END_TEST
+
+/* Whatever the way to divide it, every worker of a plan is a part of one process. */
+START_TEST(parts_cover_the_plan_once)
+{
+	const struct plan_worker *parts[PLAN_WORKERS_MAX];
+	struct topology *topology;
+	char settings[64];
+	load(machines[_i], &topology);
+	for (uint32_t workers = 1; workers <= 4; workers++)
+		for (int parallel = PARALLEL_NONE; parallel <= PARALLEL_TENSOR; parallel++) {
+			unsigned n_processes = 0, times[PLAN_WORKERS_MAX] = {0};
+			snprintf(settings, sizeof settings, "workers_per_node=%u", workers);
+			set_all(settings);
+			ck_assert_int_eq(plan_make(topology, &config, NULL, &plan, NULL), 0);
+			for (unsigned i = 0; i < plan.n_workers; i++) {
+				unsigned n = plan_parts(&plan, i, (enum parallel)parallel, parts);
+				n_processes += n > 0;
+				while (n-- > 0)
+					times[parts[n] - plan.workers]++;
+			}
+			ck_assert_uint_eq(n_processes, parallel == PARALLEL_NONE ? plan.n_workers : workers);
+			for (unsigned i = 0; i < plan.n_workers; i++)
+				ck_assert_uint_eq(times[i], 1);
+		}
+	topology_free(topology);
+}
+END_TEST
 
 START_TEST(any_plan_keeps_the_rules)
 {
@@ -226,6 +294,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tc, what_cannot_be_had_is_refused_by_its_key, 0, (int)(sizeof refusals / sizeof *refusals));
 	tcase_add_loop_test(tc, a_preferred_node_without_room_is_given_up_for_the_nearest_that_has_some, 0,
 			    (int)(sizeof falls / sizeof *falls));
+	tcase_add_loop_test(tc, a_worker_over_all_nodes_has_a_part_on_each, 0, (int)(sizeof teams / sizeof *teams));
+	tcase_add_loop_test(tc, parts_cover_the_plan_once, 0, N_MACHINES);
 	suite_add_tcase(suite, tc);
 	return suite_run(suite);
 }

@@ -227,7 +227,7 @@ void tiny_engine_init(struct tiny_engine *e, const struct tiny_model *tiny, cons
 	e->tiny = tiny;
 	int rc = gemm_new(setup->level, kernels_plain(setup->level, setup->numerics), all, n, &e->gemm, &err);
 	if (!rc)
-		rc = team_new(setup->n_threads, 0, NULL, NULL, &e->team, &err);
+		rc = team_new(setup->n_threads, 0, setup->start, setup->start_arg, &e->team, &err);
 	if (!rc)
 		rc = arena_init(&e->arena, (size_t)1 << 30, &err);
 	if (rc)
@@ -236,6 +236,7 @@ void tiny_engine_init(struct tiny_engine *e, const struct tiny_model *tiny, cons
 	kv_init(&e->kv, &tiny->model.config, setup->kv_type, &e->arena, setup->kv_pages);
 	struct forward_setup forward = {
 		.model = &tiny->model,
+		.copies = setup->copies,
 		.kernels = kernels_get(setup->level, setup->numerics),
 		.gemm = e->gemm,
 		.team = e->team,

@@ -40,6 +40,9 @@ struct tiny_setup {
 	enum numerics numerics;
 	enum kv_type kv_type;
 	unsigned n_threads;
+	team_start *start; /* as team_new takes them; NULL: nothing to do */
+	void *start_arg;
+	const struct model *const *copies; /* as in forward_setup */
 	uint32_t prefill_chunk, max_running, kv_pages, context_tokens;
 	uint64_t prefix_cache_bytes;
 	struct scheduler_sink sink;
