@@ -101,6 +101,7 @@ def store(tmp_path):
     made = Store(tmp_path)
     yield made
     made.close()
+    assert not made.refused, "systemd would not have taken that"
 
 
 @pytest.fixture
@@ -501,6 +502,17 @@ def test_no_more_is_promised_than_the_store_takes(lives, store, tiny, room, rest
     life.start()
     assert [model["restart"] for model in life.daemon.status()["models"]] == restart
     store.wait_for(lambda: len(store.held) == room, "as many as there is room for")
+
+
+def test_the_longest_names_are_stored_under_themselves(lives, store, tiny):
+    names = ["m" * 35 + ".Q4_0-x", "a.b-c_D"]
+    life = lives({name: tiny for name in names}, {"backing": "memfd"}, store=store, instance="i" * 20 + os.urandom(4).hex())
+    life.start()
+    store.wait_for(lambda: len(store.held) == 2, "both stored")
+    assert [name.split(".g1.n")[0] for name, _ in store.held] == [f"weightd.{life.instance}.{name}" for name in names]
+    life.terminate()
+    life.start()
+    assert all(model["adopted"] for model in life.daemon.status()["models"])
 
 
 def test_without_a_store_status_says_how_a_restart_finds_the_copies(start, tiny):
