@@ -4,7 +4,7 @@
  *
  *   create:   shm_open(O_EXCL) or memfd -> ftruncate -> map 2 MiB aligned, untouched -> mbind(MPOL_BIND) -> read the
  *             policy back -> fallocate in 64 MiB steps, before each the node's free memory and the cgroup checked, in
- *             each huge pages first
+ *             each huge pages first (of a pool: populate instead)
  *   fill:     the caller, from threads bound to the node
  *   publish:  collapse to huge pages what is not -> hash -> every page's node asked (move_pages), misplaced ones moved
  * and asked again -> header completed -> unmap -> mode 0440, write access dropped, memfd sealed -> read-only descriptor
@@ -23,13 +23,23 @@
 #include "shm/layout.h"
 #include "src/err.h"
 
-enum segment_backing { SEGMENT_SHM = 0, SEGMENT_MEMFD = 1 };
+enum segment_backing {
+	SEGMENT_SHM = 0,     /* a name in /dev/shm */
+	SEGMENT_MEMFD = 1,   /* none, and sealed, as are the following */
+	SEGMENT_POOL_2M = 2, /* in pages of the node's pool (segment_pool.c) */
+	SEGMENT_POOL_1G = 3
+};
 enum segment_huge {
 	SEGMENT_HUGE_TRY = 0,
 	SEGMENT_HUGE_OFF = 1,
 	SEGMENT_HUGE_ON = 2 /* fail unless all were obtained */
 };
 enum { SEGMENT_NAME_BYTES = 256 };
+
+static inline bool segment_is_pooled(enum segment_backing backing)
+{
+	return backing >= SEGMENT_POOL_2M;
+}
 
 struct segment_spec {
 	const char *instance; /* [A-Za-z0-9_-]+ */
@@ -50,7 +60,7 @@ struct segment { /* being made: writable, private to its maker */
 	int fd;
 	char name[SEGMENT_NAME_BYTES]; /* "" for memfd */
 	void *base;
-	uint64_t total_bytes;	  /* header page + payload, rounded up to the page size */
+	uint64_t total_bytes;	  /* header page + payload, rounded up to the page size, or to the pool's */
 	struct segment_spec spec; /* what it points to is borrowed from the caller until publish or destroy */
 	struct refusals refused;  /* of the calls that were to bind it */
 };
@@ -58,8 +68,8 @@ struct segment { /* being made: writable, private to its maker */
 /* Placement and size of a published segment, as found by its maker or by a later check. */
 struct segment_report {
 	uint64_t total_bytes;
-	/* By the size of the pages that map them, as /proc/PID/smaps counts them: 2 MiB (transparent or of a pool), 1 GiB
-	 * (of a pool), and smaller. */
+	/* By the size of the pages that map them, as /proc/PID/smaps counts them: 2 MiB (transparent or of a pool), 1
+	 * GiB (of a pool), and smaller. */
 	uint64_t huge_bytes, giant_bytes, small_bytes;
 	struct placement placement;
 	uint8_t digest[SEGMENT_DIGEST_BYTES];
@@ -69,10 +79,10 @@ struct segment_report {
 int segment_name(const char *instance, const char *model, uint32_t generation, unsigned node,
 		 char out[SEGMENT_NAME_BYTES], struct err *err);
 
-/* The steps of create. On failure nothing is left behind. -ENOSPC: /dev/shm too small (with backing shm), -ENOMEM: the
- * node or the cgroup has not enough free memory (figures in `err`), -EEXIST: this very user has an object of the name.
- * Node memory that turns out short only while allocating gives -ENOMEM, too. Where the kernel refuses to bind memory,
- * pages go to the node whose CPUs first touch them, and the report will say that it was refused. */
+/* The steps of create. On failure nothing is left behind. -ENOSPC: /dev/shm, or the node's pool, is too small. -ENOMEM:
+ * the node or the cgroup has not enough free memory (figures in `err`), -EEXIST: this very user has an object of the
+ * name. Node memory that turns out short only while allocating gives -ENOMEM, too. Where the kernel refuses to bind
+ * memory, pages go to the node whose CPUs first touch them, and the report will say that it was refused. */
 int segment_create(const struct segment_spec *spec, struct segment *out, struct err *err);
 
 static inline void *segment_payload(const struct segment *segment)

@@ -27,6 +27,7 @@
 #include "numa/bind.h"
 #include "shm/segment.h"
 #include "shm/segment_map.h"
+#include "shm/segment_pool.h"
 
 static int check_seals(int fd, enum segment_backing backing, struct err *err)
 {
@@ -34,10 +35,18 @@ static int check_seals(int fd, enum segment_backing backing, struct err *err)
 	 * F_SEAL_SEAL from its birth. */
 	int wanted = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, seals = fcntl(fd, F_GET_SEALS);
 	bool sealed = seals >= 0 && (seals & wanted) == wanted;
-	if (backing == SEGMENT_MEMFD && !sealed)
-		return err_set(err, -EINVAL, "it is no sealed memfd, as backing = memfd asks for");
+	uint64_t page_bytes = 0;
+	int rc = segment_pool_object_page_bytes(fd, &page_bytes);
+	if (rc)
+		return err_set(err, rc, "its file system: %s", strerror(-rc));
+	if (backing != SEGMENT_SHM && !sealed)
+		return err_set(err, -EINVAL, "it is no sealed memfd, as backing asks for");
 	if (backing == SEGMENT_SHM && sealed)
 		return err_set(err, -EINVAL, "it is a memfd, and backing = shm asks for a named object");
+	if (page_bytes != segment_pool_page_bytes(backing))
+		return err_set(err, -EINVAL, "it is in pages of %llu KiB of a pool (0: of none), backing asks for %llu",
+			       (unsigned long long)page_bytes >> 10,
+			       (unsigned long long)segment_pool_page_bytes(backing) >> 10);
 	return 0;
 }
 
@@ -88,7 +97,8 @@ static int check_source(const struct segment_source *was, const struct segment_s
 static int check_header(const struct segment_header *header, const struct segment_spec *wanted, struct err *err)
 {
 	uint64_t total_bytes = 0;
-	if (segment_total_bytes(header->payload_bytes, &total_bytes) || total_bytes != header->total_bytes)
+	if (segment_total_bytes(header->payload_bytes, segment_pool_page_bytes(wanted->backing), &total_bytes) ||
+	    total_bytes != header->total_bytes)
 		return err_set(err, -EINVAL, "its size is not the one of its payload");
 	if (header->generation != wanted->generation)
 		return err_set(err, -EINVAL, "its header is of generation %u", header->generation);
@@ -129,7 +139,8 @@ static int check_content(const struct segment_view *view, const struct segment_s
 	int rc = bind_mapping((void *)(uintptr_t)view->base, view->total_bytes, wanted->node, &refused, err);
 	if (rc)
 		return rc;
-	if (wanted->huge != SEGMENT_HUGE_OFF) /* madvise takes no const; collapsing changes no byte */
+	if (wanted->huge != SEGMENT_HUGE_OFF &&
+	    !segment_is_pooled(wanted->backing)) /* madvise takes no const; collapsing changes no byte */
 		segment_collapse((void *)(uintptr_t)view->base, view->total_bytes);
 	segment_digest(view->base, view->total_bytes, digest);
 	if (memcmp(digest, view->header->digest, sizeof digest))

@@ -32,6 +32,7 @@
 #include "shm/segment.h"
 #include "shm/segment_map.h"
 #include "shm/segment_name.h"
+#include "shm/segment_pool.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
@@ -73,6 +74,8 @@ static int open_memfd(struct segment *segment, struct err *err)
 	int rc = segment_name(spec->instance, spec->model, spec->generation, spec->node, name, err);
 	if (rc)
 		return rc;
+	if (segment_is_pooled(spec->backing))
+		return segment_pool_open(segment, name + 1, err);
 	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	segment->fd = memfd_create(name + 1, flags | MFD_NOEXEC_SEAL);
 	if (segment->fd < 0 && errno == EINVAL)
@@ -145,7 +148,8 @@ static void allocate_part(void *context, unsigned part)
 {
 	struct allocation *allocation = context;
 	(void)part; /* there is one */
-	allocation->rc = allocate(allocation->segment, allocation->err);
+	bool pooled = segment_is_pooled(allocation->segment->spec.backing);
+	allocation->rc = (pooled ? segment_pool_allocate : allocate)(allocation->segment, allocation->err);
 }
 
 static int allocate_near(const struct segment *segment, struct err *err)
@@ -162,11 +166,12 @@ static int allocate_near(const struct segment *segment, struct err *err)
 int segment_create(const struct segment_spec *spec, struct segment *out, struct err *err)
 {
 	struct segment segment = {.fd = -1, .spec = *spec};
-	int rc = segment_total_bytes(spec->payload_bytes, &segment.total_bytes);
+	bool pooled = segment_is_pooled(spec->backing);
+	int rc = segment_total_bytes(spec->payload_bytes, segment_pool_page_bytes(spec->backing), &segment.total_bytes);
 	if (rc)
 		return err_set(err, rc, "a segment of %llu payload bytes cannot be made",
 			       (unsigned long long)spec->payload_bytes);
-	rc = spec->backing == SEGMENT_MEMFD ? open_memfd(&segment, err) : open_named(&segment, err);
+	rc = spec->backing == SEGMENT_SHM ? open_named(&segment, err) : open_memfd(&segment, err);
 	if (rc)
 		goto fail;
 	if (ftruncate(segment.fd, (off_t)segment.total_bytes)) {
@@ -177,12 +182,13 @@ int segment_create(const struct segment_spec *spec, struct segment *out, struct 
 	rc = segment_map(segment.fd, segment.total_bytes, PROT_READ | PROT_WRITE, &segment.base);
 	if (rc) {
 		err_set(err, rc, "mapping %llu bytes: %s", (unsigned long long)segment.total_bytes, strerror(-rc));
+		rc = pooled && rc == -ENOMEM ? -ENOSPC : rc; /* its free pages are promised to others */
 		goto fail;
 	}
 	rc = bind_mapping(segment.base, segment.total_bytes, spec->node, &segment.refused, err);
 	if (rc)
 		goto fail;
-	if (spec->huge == SEGMENT_HUGE_OFF)
+	if (spec->huge == SEGMENT_HUGE_OFF && !pooled)
 		madvise(segment.base, segment.total_bytes, MADV_NOHUGEPAGE);
 	rc = allocate_near(&segment, err);
 	if (rc)

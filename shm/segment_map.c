@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "shm/layout.h"
+#include "shm/segment_pool.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
@@ -18,13 +19,19 @@ int segment_map(int fd, size_t bytes, int protection, void **base)
 {
 	/* A huge page can map a 2 MiB part of the object only where address and offset agree modulo 2 MiB. mmap
 	 * promises page alignment alone, so reserve too much and cut. */
-	size_t reserved;
-	if (__builtin_add_overflow(bytes, (size_t)SEGMENT_HUGE_BYTES, &reserved))
+	size_t reserved, alignment = SEGMENT_HUGE_BYTES;
+	uint64_t pool_page_bytes = 0;
+	int code = segment_pool_object_page_bytes(fd, &pool_page_bytes);
+	if (code)
+		return code;
+	if (pool_page_bytes > alignment)
+		alignment = (size_t)pool_page_bytes;
+	if (__builtin_add_overflow(bytes, alignment, &reserved))
 		return -EOVERFLOW;
 	char *area = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (area == MAP_FAILED)
 		return -errno;
-	char *at = area + (-(uintptr_t)area & (SEGMENT_HUGE_BYTES - 1));
+	char *at = area + (-(uintptr_t)area & (alignment - 1));
 	/* MAP_FIXED replaces a part of our own reservation: nobody else's mapping can be there. */
 	void *map = mmap(at, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0);
 	if (map == MAP_FAILED) {
@@ -43,9 +50,11 @@ int segment_map(int fd, size_t bytes, int protection, void **base)
 	return 0;
 }
 
-int segment_total_bytes(uint64_t payload_bytes, uint64_t *out)
+int segment_total_bytes(uint64_t payload_bytes, uint64_t page_bytes, uint64_t *out)
 {
-	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE), total;
+	uint64_t total;
+	if (!page_bytes)
+		page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	if (!payload_bytes)
 		return -EINVAL;
 	if (__builtin_add_overflow(payload_bytes, SEGMENT_HEADER_BYTES + page_bytes - 1, &total) || total > INT64_MAX)

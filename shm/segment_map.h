@@ -10,12 +10,13 @@
 
 enum { SEGMENT_HUGE_BYTES = 2 << 20 };
 
-/* Maps [0, bytes) of `fd` shared at an address that is a multiple of 2 MiB; touches no page. Not part of core dumps.
- * 0 or -errno. */
+/* Maps [0, bytes) of `fd` shared at an address that is a multiple of 2 MiB, or of the pool's pages; touches no page.
+ * Not part of core dumps. 0 or -errno. */
 int segment_map(int fd, size_t bytes, int protection, void **base);
 
-/* Of a segment with so many bytes of payload: header page and payload in whole pages. -EINVAL, -EOVERFLOW. */
-int segment_total_bytes(uint64_t payload_bytes, uint64_t *out);
+/* Of a segment with so many bytes of payload: header page and payload in whole pages of this size (0: the machine's).
+ * -EINVAL, -EOVERFLOW. */
+int segment_total_bytes(uint64_t payload_bytes, uint64_t page_bytes, uint64_t *out);
 
 /* Asks for huge pages, if need be part by part: one that cannot be had must not stop the ones after it. */
 void segment_collapse(void *base, size_t bytes);

@@ -104,7 +104,7 @@ static int make_readonly(struct segment *segment, int *readonly_fd, struct err *
 			       strerror(errno));
 	if (fchmod(segment->fd, 0440)) /* after fchown, which may clear mode bits */
 		return err_set(err, -errno, "making the segment read-only: %s", strerror(errno));
-	if (segment->spec.backing == SEGMENT_MEMFD &&
+	if (segment->spec.backing != SEGMENT_SHM &&
 	    fcntl(segment->fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return err_set(err, -errno, "sealing the segment: %s", strerror(errno));
 	snprintf(path, sizeof path, "/proc/self/fd/%d", segment->fd);
@@ -119,7 +119,7 @@ int segment_publish(struct segment *segment, int *readonly_fd, struct segment_re
 {
 	struct segment_report made = {.total_bytes = segment->total_bytes};
 	int fd = -1;
-	if (segment->spec.huge != SEGMENT_HUGE_OFF)
+	if (segment->spec.huge != SEGMENT_HUGE_OFF && !segment_is_pooled(segment->spec.backing))
 		segment_collapse(segment->base, segment->total_bytes);
 	segment_digest(segment->base, segment->total_bytes, made.digest);
 	int rc = check_placement(segment, &made.placement, err);

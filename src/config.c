@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shm/segment.h"
 #include "src/catalogue.h"
 #include "src/config_keys.h"
 #include "src/inifile.h"
@@ -368,6 +369,14 @@ static int check_policy(const struct config *config, struct err *err)
 	return 0;
 }
 
+/* What a pool has are huge pages. */
+static int check_pages(const struct config *config, struct err *err)
+{
+	if (segment_is_pooled(config->backing) && config->huge_pages == SEGMENT_HUGE_OFF)
+		return err_set(err, -EINVAL, "huge_pages: off contradicts backing = hugetlb");
+	return 0;
+}
+
 int config_finish(struct config *config, struct err *err)
 {
 	if (!config->socket[0] || !config->control_socket[0])
@@ -380,6 +389,8 @@ int config_finish(struct config *config, struct err *err)
 	if (!strcmp(config->socket, config->control_socket))
 		return err_set(err, -EINVAL, "control_socket: must differ from socket (%s)", config->socket);
 	int rc = check_policy(config, err);
+	if (rc == 0)
+		rc = check_pages(config, err);
 	if (rc == 0)
 		rc = check_accounts(config, err);
 	if (rc == 0)

@@ -71,7 +71,7 @@ struct config {
 	char preferred[CONFIG_LIST];   /* "" or one node */
 	bool localalloc;	       /* no: as placement says */
 	bool strict;		       /* no: less than was asked for is served, and said */
-	uint32_t backing;	   /* enum segment_backing: shm | memfd */
+	uint32_t backing;	   /* enum segment_backing: shm | memfd | hugetlb | hugetlb-1g */
 	uint32_t huge_pages;	   /* enum segment_huge: try | off | on */
 	bool lock_memory;	   /* yes */
 	bool keep_weights;	   /* no: named segments go with an orderly stop */

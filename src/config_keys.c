@@ -18,7 +18,11 @@
 
 static const struct config_word io_words[] = {{"auto", IO_AUTO}, {"uring", IO_URING}, {"epoll", IO_EPOLL}, {NULL, 0}};
 static const struct config_word log_words[] = {{"error", 0}, {"warning", 1}, {"info", 2}, {"debug", 3}, {NULL, 0}};
-static const struct config_word backing_words[] = {{"shm", SEGMENT_SHM}, {"memfd", SEGMENT_MEMFD}, {NULL, 0}};
+static const struct config_word backing_words[] = {{"shm", SEGMENT_SHM},
+						   {"memfd", SEGMENT_MEMFD},
+						   {"hugetlb", SEGMENT_POOL_2M},
+						   {"hugetlb-1g", SEGMENT_POOL_1G},
+						   {NULL, 0}};
 static const struct config_word huge_words[] = {
 	{"try", SEGMENT_HUGE_TRY}, {"off", SEGMENT_HUGE_OFF}, {"on", SEGMENT_HUGE_ON}, {NULL, 0}};
 static const struct config_word cpu_level_words[] = {{"auto", UINT32_MAX},
@@ -284,9 +288,17 @@ static const struct config_key placement_keys[] = {
 	{"backing", KEY_WORD, MEMBER(backing), .words = backing_words, .fallback = "shm",
 	 .help = "What holds the weights: shm is a named POSIX shared memory object in /dev/shm, memfd a sealed "
 		 "anonymous one, "
-		 "which needs no room in /dev/shm and cannot be reopened for writing by anyone."},
+		 "which needs no room in /dev/shm and cannot be reopened for writing by anyone. hugetlb is such an "
+		 "anonymous one in 2 MiB pages of the nodes' pools (nr_hugepages), hugetlb-1g in 1 GiB pages; where a "
+		 "pool is "
+		 "too small all copies of the model are memfds instead, unless huge_pages = on. Status tells what each "
+		 "copy is "
+		 "in. Adapters, which are small, never take pages of a pool."},
 	{"huge_pages", KEY_WORD, MEMBER(huge_pages), .words = huge_words, .fallback = "try",
-	 .help = "Whether the weights are collapsed into 2 MiB pages. on refuses to serve unless all of them were."},
+	 .help = "Whether the weights are collapsed into 2 MiB pages where these can be had. on refuses to serve "
+		 "unless all "
+		 "of them are in such pages, or in larger ones. Status tells how many bytes are in pages of which "
+		 "size."},
 	{"lock_memory", KEY_BOOL, MEMBER(lock_memory), .fallback = "yes",
 	 .help = "Lock the weights into memory where the limit on locked memory allows; status tells."},
 	{"keep_weights", KEY_BOOL, MEMBER(keep_weights), .fallback = "no",

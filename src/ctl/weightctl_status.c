@@ -110,7 +110,9 @@ static void add_copies(struct table *table, yyjson_val *models)
 			text_cell(table, model, "name");
 			number_cell(table, copy, "node");
 			bytes_cell(table, copy, "bytes");
+			bytes_cell(table, copy, "small_bytes");
 			bytes_cell(table, copy, "huge_bytes");
+			bytes_cell(table, copy, "giant_bytes");
 			number_cell(table, copy, "pages");
 			number_cell(table, copy, "on_node");
 			number_cell(table, copy, "misplaced");
@@ -130,7 +132,7 @@ static void add_copies(struct table *table, yyjson_val *models)
 static void print_copies(yyjson_val *root)
 {
 	struct table *table = table_new(
-		"COPY OF|>NODE|>SIZE|>HUGE|>PAGES|>ON NODE|>MISPLACED|>ABSENT|>UNKNOWN|PLACEMENT|>CHECKED|SEGMENT");
+		"COPY OF|>NODE|>SIZE|>4K|>2M|>1G|>PAGES|>ON NODE|>MISPLACED|>ABSENT|>UNKNOWN|PLACEMENT|>CHECKED|SEGMENT");
 	if (!table)
 		return;
 	add_copies(table, yyjson_obj_get(root, "models"));

@@ -6,27 +6,47 @@
 #include "numa/bind.h"
 #include "src/load/load_order.h"
 
+static void destroy_all(struct load_copies *copies)
+{
+	for (uint32_t i = 0; i < copies->n; i++)
+		segment_destroy(&copies->segments[i]); /* nothing happens to a published one */
+	copies->n = 0;
+}
+
+/* Room on every node, all of one backing, or none. */
+static int create_all(struct load_copies *copies, struct segment_spec *spec, struct err *err)
+{
+	int rc = 0;
+	for (uint32_t i = 0; i < copies->order->n_nodes && rc == 0; i++) {
+		spec->node = copies->order->node[i];
+		rc = load_order_cpus(copies->topology, spec->node, &spec->cpus, err);
+		if (rc == 0)
+			rc = segment_create(spec, &copies->segments[i], err);
+		copies->n += rc == 0;
+	}
+	if (rc)
+		destroy_all(copies);
+	return rc;
+}
+
 int load_copies_begin(struct load_copies *copies, const struct message_load *order, const struct segment_source *source,
 		      uint32_t pack_layout, uint64_t payload_bytes, struct err *err)
 {
+	struct segment_spec spec;
 	copies->order = order;
+	load_order_spec(order, order->node[0], source, &spec);
+	spec.pack_layout = pack_layout;
+	spec.payload_bytes = payload_bytes;
 	int rc = topology_load(NULL, &copies->topology, err);
-	for (uint32_t i = 0; i < order->n_nodes && rc == 0; i++) {
-		struct segment_spec spec;
-		load_order_spec(order, order->node[i], source, &spec);
-		spec.pack_layout = pack_layout;
-		spec.payload_bytes = payload_bytes;
-		rc = load_order_cpus(copies->topology, order->node[i], &spec.cpus, err);
-		if (rc)
-			break;
-		rc = segment_create(&spec, &copies->segments[i], err);
-		if (rc == -ENOSPC && spec.backing == SEGMENT_SHM) {
-			/* A container's /dev/shm is often 64 MiB; a memfd is not bounded by it. Status tells which it
-			 * is. */
-			spec.backing = SEGMENT_MEMFD;
-			rc = segment_create(&spec, &copies->segments[i], err);
-		}
-		copies->n += rc == 0;
+	if (rc == 0)
+		rc = create_all(copies, &spec, err);
+	bool replaceable =
+		spec.backing == SEGMENT_SHM || (segment_is_pooled(spec.backing) && spec.huge == SEGMENT_HUGE_TRY);
+	if (rc == -ENOSPC && replaceable) {
+		/* A container's /dev/shm is often 64 MiB, and a pool has what somebody set aside; a memfd is bounded by
+		 * neither. Status tells which it is. */
+		spec.backing = SEGMENT_MEMFD;
+		rc = create_all(copies, &spec, err);
 	}
 	return rc;
 }
@@ -92,7 +112,6 @@ int load_copies_publish(struct load_copies *copies, const struct message_segment
 
 void load_copies_end(struct load_copies *copies)
 {
-	for (uint32_t i = 0; i < copies->n; i++)
-		segment_destroy(&copies->segments[i]); /* nothing happens to a published one */
+	destroy_all(copies);
 	topology_free(copies->topology);
 }

@@ -19,7 +19,7 @@ int load_order_check(const struct message_load *order, struct err *err)
 	if (order->n_nodes < 1 || order->n_nodes > LOAD_NODES_MAX)
 		return err_set(err, -EINVAL, "the order to load names %u nodes, possible are 1 to %d", order->n_nodes,
 			       LOAD_NODES_MAX);
-	if (order->backing > SEGMENT_MEMFD || order->huge > SEGMENT_HUGE_ON || order->io > IO_EPOLL ||
+	if (order->backing > SEGMENT_POOL_1G || order->huge > SEGMENT_HUGE_ON || order->io > IO_EPOLL ||
 	    order->quantize > MODEL_INT4)
 		return err_set(err, -EINVAL, "the order to load has backing %u, huge %u, io %u, quantize %u",
 			       order->backing, order->huge, order->io, order->quantize);

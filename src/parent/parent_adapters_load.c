@@ -33,6 +33,8 @@ static int order(struct parent *parent, const struct parent_adapter *adapter, st
 	int rc = order_fill(parent, adapter->path, adapter->name, adapter->id, &parent->plan.copy_nodes, &order, err);
 	if (rc)
 		return rc;
+	if (segment_is_pooled(order.backing)) /* megabytes: no use for whole pages of a pool */
+		order.backing = SEGMENT_MEMFD;
 	order.n_files = adapter->files.n;
 	memcpy(fds + 1, adapter->files.fds, adapter->files.n * sizeof *fds);
 	rc = message_send(parent->adapter_loader.fd, MESSAGE_LOAD_ADAPTER, &order, sizeof order, fds,
@@ -85,7 +87,8 @@ static void take_segment(struct parent *parent, struct message *message)
 {
 	const struct message_segment *segment = message_payload(message, sizeof *segment, 1);
 	struct parent_adapter *adapter = parent->adapter_loads;
-	if (!segment || !adapter || adapter->n_copies == idset_count(&parent->plan.copy_nodes)) {
+	if (!segment || segment->backing > SEGMENT_POOL_1G || !adapter ||
+	    adapter->n_copies == idset_count(&parent->plan.copy_nodes)) {
 		for (uint32_t i = 0; i < message->n_fds; i++)
 			close(message->fds[i]);
 		return;

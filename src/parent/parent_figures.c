@@ -64,7 +64,8 @@ static void add_unlocked(struct message_figures *figures, const struct parent *p
 	for (uint32_t c = 0; c < parent->models[model].n_copies; c++) {
 		const struct message_segment *segment = &parent->models[model].copies[c].segment;
 		struct figures_node *node = find_node(figures, segment->node);
-		uint64_t bytes = segment->report.total_bytes, locked = 0;
+		/* Pages of a pool are never swapped out, and not counted as locked. */
+		uint64_t bytes = segment_is_pooled(segment->backing) ? 0 : segment->report.total_bytes, locked = 0;
 		for (const struct parent_adapter *a = parent->adapters; a; a = a->next)
 			for (uint32_t k = 0; k < a->n_copies && a->model == model; k++)
 				if (a->copies[k].segment.node == segment->node)

@@ -218,6 +218,13 @@ void models_load_next(struct parent *parent)
 			begin(parent, &parent->models[i]);
 }
 
+static const char *whereabouts(const struct message_segment *segment)
+{
+	static const char *const nameless[] = {"an object without a name", "a memfd", "2 MiB pages of the node's pool",
+					       "1 GiB pages of the node's pool"}; /* by enum segment_backing */
+	return segment->name[0] ? segment->name : nameless[segment->backing];
+}
+
 /* One line for each copy. The name is worth a warning when it had to be salted. */
 static void tell_segment(const struct parent *parent, const struct parent_model *model,
 			 const struct message_segment *segment)
@@ -226,10 +233,7 @@ static void tell_segment(const struct parent *parent, const struct parent_model 
 	const struct placement *p = &segment->report.placement;
 	log_info("model '%s': node %u: %s%.1f MiB in %s, %llu of %llu pages on the node%s", model->config->name,
 		 segment->node, segment->adopted ? "adopted " : "", (double)segment->report.total_bytes / (1 << 20),
-		 segment->name[0]		     ? segment->name
-		 : segment->backing == SEGMENT_MEMFD ? "a memfd"
-						     : "an object without a name",
-		 (unsigned long long)p->on_node, (unsigned long long)p->pages,
+		 whereabouts(segment), (unsigned long long)p->on_node, (unsigned long long)p->pages,
 		 placement_verified(p) ? ""
 		 : placement_wrong(p)  ? " (MISPLACED)"
 				       : " (unverified)");
@@ -246,7 +250,7 @@ static void take_segment(struct parent *parent, struct parent_model *model, stru
 	const struct message_segment *segment = message_payload(message, sizeof *segment, 1);
 	bool changes = model->change.state == CHANGE_FILLING;
 	uint32_t *n_copies = changes ? &model->change.n_copies : &model->n_copies;
-	if (!segment || *n_copies == PARENT_COPIES_MAX) {
+	if (!segment || segment->backing > SEGMENT_POOL_1G || *n_copies == PARENT_COPIES_MAX) {
 		for (uint32_t i = 0; i < message->n_fds; i++)
 			close(message->fds[i]);
 		return;
@@ -258,10 +262,13 @@ static void take_segment(struct parent *parent, struct parent_model *model, stru
 	model->adopted |= copy->segment.adopted;
 	tell_segment(parent, model, &copy->segment);
 	placement_refused(parent, &copy->segment.report.placement.refused);
-	if (parent->config.backing == SEGMENT_SHM && segment->backing == SEGMENT_MEMFD)
-		log_warning("model '%s': /dev/shm is too small for node %u's copy, so it is in a memfd; a restart has "
-			    "to load it again",
-			    model->config->name, segment->node);
+	if (segment->backing != parent->config.backing)
+		log_warning(
+			"model '%s': %s too small for its copies, so node %u's is in a memfd; a restart has to load it "
+			"again",
+			model->config->name,
+			segment_is_pooled(parent->config.backing) ? "a node's pool of huge pages is" : "/dev/shm is",
+			segment->node);
 }
 
 bool models_waited_for_files(const struct load_pace *pace)

@@ -41,7 +41,8 @@ static void add_digest(doc d, val object, const uint8_t digest[SEGMENT_DIGEST_BY
 
 static const char *backing_word(const struct message_segment *segment)
 {
-	return segment->backing == SEGMENT_MEMFD ? "memfd" : "shm";
+	static const char *const word[] = {"shm", "memfd", "hugetlb", "hugetlb-1g"}; /* by enum segment_backing */
+	return word[segment->backing];						     /* looked at when it came */
 }
 
 static void add_copy(doc d, val copies, const struct parent_copy *copy)
