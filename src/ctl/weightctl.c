@@ -24,6 +24,8 @@ static const struct command {
 	{"pull", "NAME", 1, 1, weightctl_pull, "fetch a model of the catalogue"},
 	{"bench", "", 0, 0, weightctl_bench, "how fast a model runs here, and by how much of the machine"},
 	{"adapter", "COMMAND", 1, 3, weightctl_adapter, "load NAME PATH, unload NAME, or list: a model's adapters"},
+	{"load", "NAME PATH", 2, 2, weightctl_load, "serve another model, until the daemon ends"},
+	{"unload", "NAME", 1, 1, weightctl_unload, "serve a model no more"},
 	{"reload", "NAME", 1, 1, weightctl_reload, "read a model's files again, without a pause in service"},
 	{"stop", "", 0, 0, weightctl_stop, "stop the daemon and wait until it is gone"},
 	{"doctor", "", 0, 0, weightctl_doctor, "what about this machine is wrong, and what to do about it"},
@@ -38,14 +40,16 @@ enum {
 	FOR_PULL = 8,
 	FOR_BENCH = 16,
 	FOR_ADAPTER = 32,
-	FOR_RELOAD = 64,
-	FOR_STOP = 128,
-	FOR_DOCTOR = 256,
-	FOR_NUMASTAT = 512,
+	FOR_LOAD = 64,
+	FOR_UNLOAD = 128,
+	FOR_RELOAD = 256,
+	FOR_STOP = 512,
+	FOR_DOCTOR = 1024,
+	FOR_NUMASTAT = 2048,
 	FOR_CALLS = FOR_RUN | FOR_COMPLETE,
-	/* over its control socket */
-	FOR_DAEMON = FOR_STATUS | FOR_ADAPTER | FOR_RELOAD | FOR_STOP | FOR_DOCTOR | FOR_NUMASTAT,
-	FOR_ALL = 1023
+	FOR_MODELS = FOR_ADAPTER | FOR_LOAD | FOR_UNLOAD | FOR_RELOAD,
+	FOR_DAEMON = FOR_STATUS | FOR_MODELS | FOR_STOP | FOR_DOCTOR | FOR_NUMASTAT, /* over its control socket */
+	FOR_ALL = 4095
 };
 
 /* The letters of options without a short form lie past the characters. */

@@ -52,7 +52,9 @@ int weightctl_pull(struct weightctl *ctl);
 int weightctl_adapter(struct weightctl *ctl);
 int weightctl_doctor(struct weightctl *ctl);
 int weightctl_numastat(struct weightctl *ctl);
+int weightctl_load(struct weightctl *ctl);
 int weightctl_reload(struct weightctl *ctl);
+int weightctl_unload(struct weightctl *ctl);
 int weightctl_bench(struct weightctl *ctl);
 struct bench_daemon;
 int bench_quality(struct weightctl *ctl, const struct bench_daemon *daemon); /* a part of it */

@@ -43,6 +43,21 @@ static void print_table(struct table *table)
 	table_free(table);
 }
 
+/* What becomes of a reload, and what became of the last one if it failed. */
+static void print_change(yyjson_val *model)
+{
+	yyjson_val *change = yyjson_obj_get(model, "change");
+	const char *name = text_of(model, "name");
+	if (yyjson_obj_get(model, "change_error"))
+		printf("%s: the last reload failed: %s\n", name, text_of(model, "change_error"));
+	if (change && !strcmp(text_of(change, "state"), "leaving"))
+		printf("%s: generation %" PRIu64 " has taken over; calls of the one before it end\n", name,
+		       number_of(change, "generation"));
+	else if (change)
+		printf("%s: generation %" PRIu64 " comes: %s\n", name, number_of(change, "generation"),
+		       text_of(change, "state"));
+}
+
 static void print_models(yyjson_val *models)
 {
 	struct table *table =
@@ -71,6 +86,7 @@ static void print_models(yyjson_val *models)
 	{
 		if (yyjson_obj_get(model, "error"))
 			printf("%s: %s\n", text_of(model, "name"), text_of(model, "error"));
+		print_change(model);
 	}
 }
 

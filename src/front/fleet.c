@@ -16,11 +16,12 @@ enum {
 
 struct fleet_model *fleet_find_model(struct fleet *fleet, const char *name, size_t n_bytes)
 {
-	if (!name)
-		return fleet->n_models ? &fleet->model[0] : NULL;
-	for (uint32_t i = 0; i < fleet->n_models; i++)
-		if (strlen(fleet->model[i].name) == n_bytes && memcmp(fleet->model[i].name, name, n_bytes) == 0)
-			return &fleet->model[i];
+	for (uint32_t i = 0; i < fleet->n_models; i++) {
+		struct fleet_model *model = &fleet->model[i];
+		if (model->name[0] &&
+		    (!name || (strlen(model->name) == n_bytes && memcmp(model->name, name, n_bytes) == 0)))
+			return model;
+	}
 	return NULL;
 }
 
@@ -32,13 +33,45 @@ static void begin_serving(struct front_worker *worker)
 	worker->model->context_tokens = worker->context_tokens;
 }
 
+static struct fleet_model *take_place(struct fleet *fleet)
+{
+	uint32_t i = 0;
+	while (i < fleet->n_models && fleet->model[i].name[0])
+		i++;
+	if (i == CONFIG_MODELS_MAX)
+		return NULL;
+	fleet->n_models += i == fleet->n_models;
+	return &fleet->model[i];
+}
+
+static bool has_worker(const struct fleet *fleet, const struct fleet_model *model)
+{
+	const struct front_worker *w = fleet->workers;
+	while (w && w->model != model)
+		w = w->next;
+	return w != NULL;
+}
+
+void fleet_forget(struct fleet *fleet, const struct message_state *state)
+{
+	for (uint32_t i = 0; i < fleet->n_models; i++) {
+		struct fleet_model *model = &fleet->model[i];
+		bool listed = false;
+		for (uint32_t k = 0; k < state->n_models; k++)
+			listed |= !strncmp(state->model[k].name, model->name, sizeof model->name);
+		/* Requests in progress have a call at some worker, so without one nobody holds it. */
+		if (!listed && !has_worker(fleet, model))
+			*model = (struct fleet_model){.name = ""};
+	}
+}
+
 static struct fleet_model *learn_model(struct fleet *fleet, const struct message_worker_up *up)
 {
 	struct fleet_model *model = fleet_find_model(fleet, up->model, strnlen(up->model, sizeof up->model));
-	if (!model && fleet->n_models == CONFIG_MODELS_MAX)
-		return NULL;
 	if (!model) {
-		model = &fleet->model[fleet->n_models++];
+		model = take_place(fleet);
+		if (!model)
+			return NULL;
 		snprintf(model->name, sizeof model->name, "%.*s", (int)sizeof up->model - 1, up->model);
 	}
 	return model;

@@ -30,7 +30,7 @@
 
 /* A model stays known while its workers are being restarted: it is then not ready, rather than unknown. */
 struct fleet_model {
-	char name[128];
+	char name[128];	  /* "": the place is free */
 	uint64_t created; /* Unix seconds */
 	uint32_t context_tokens;
 	struct metrics_model metrics;
@@ -51,6 +51,8 @@ void fleet_worker_up(struct front *front, const struct message_worker_up *up, co
 int fleet_flip(struct fleet *fleet, const struct message_flip *flip);
 /* Tells the parent of those retired ones whose calls have all ended. */
 void fleet_settle(struct fleet *fleet);
+/* Models that are not in the parent's list any more, and have no worker, are forgotten. */
+void fleet_forget(struct fleet *fleet, const struct message_state *state);
 /* A worker is gone: its calls fail. */
 void fleet_worker_down(struct front *front, uint32_t index);
 
@@ -60,6 +62,12 @@ struct fleet_model *fleet_find_model(struct fleet *fleet, const char *name, size
 uint64_t fleet_beginning(const struct fleet *fleet, const struct front_call *call);
 /* The ready worker of that model for a call of this beginning; NULL: none is ready. */
 struct front_worker *fleet_choose(struct fleet *fleet, const struct fleet_model *model, uint64_t beginning);
+
+/* Whether place i is taken. */
+static inline bool fleet_has(const struct fleet *fleet, uint32_t i)
+{
+	return fleet->model[i].name[0] != '\0';
+}
 
 enum fleet_health { FLEET_OK, FLEET_NOT_READY, FLEET_STALLED };
 /* Is there a ready worker of this model whose engine makes progress? */

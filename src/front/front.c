@@ -225,6 +225,7 @@ static int obey(struct front *front, struct message *message)
 		   state->n_models <= sizeof state->model / sizeof *state->model) {
 		front->state = *state;
 		front->has_state = true;
+		fleet_forget(&front->fleet, state);
 	} else if (message->type == MESSAGE_FIGURES && figures && metrics_figures_valid(figures)) {
 		front->figures = *figures;
 		front->has_figures = true;

@@ -156,6 +156,8 @@ static void write_adapters(const struct front *front, struct api_json *out)
 	const struct fleet *fleet = &front->fleet;
 	metrics_text_family(out, "weightd_adapters", "gauge", "Adapters that calls can name.");
 	for (uint32_t i = 0; i < fleet->n_models; i++) {
+		if (!fleet_has(fleet, i))
+			continue;
 		unsigned n = 0;
 		for (const struct front_adapter *a = front->roster.first; a; a = a->next)
 			n += !a->retired && !strcmp(a->is.model, fleet->model[i].name);

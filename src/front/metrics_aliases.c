@@ -93,6 +93,8 @@ static void write_vllm_load(const struct fleet *fleet, const struct load *loads,
 {
 	metrics_text_family(out, metric->name, metric->kind == COUNTER ? "counter" : "gauge", metric->help);
 	for (uint32_t i = 0; i < fleet->n_models; i++) {
+		if (!fleet_has(fleet, i))
+			continue;
 		const uint64_t *value = (const uint64_t *)((const char *)&loads[i] + metric->offset);
 		metrics_model_sample(&vllm, metric->name, fleet->model[i].name, out);
 		if (metric->kind == USAGE)

@@ -95,6 +95,8 @@ void metrics_model_counter(const struct fleet *fleet, const struct metrics_style
 {
 	metrics_text_family(out, name, "counter", help);
 	for (uint32_t i = 0; i < fleet->n_models; i++) {
+		if (!fleet_has(fleet, i))
+			continue;
 		uint64_t value;
 		memcpy(&value, member(fleet, i, offset), sizeof value);
 		metrics_model_sample(style, name, fleet->model[i].name, out);
@@ -129,7 +131,8 @@ void metrics_model_histogram(const struct fleet *fleet, const struct metrics_sty
 {
 	metrics_text_family(out, name, "histogram", help);
 	for (uint32_t i = 0; i < fleet->n_models; i++)
-		write_histogram(style, name, fleet->model[i].name, member(fleet, i, offset), unit, out);
+		if (fleet_has(fleet, i))
+			write_histogram(style, name, fleet->model[i].name, member(fleet, i, offset), unit, out);
 }
 
 void metrics_model_ends(const struct fleet *fleet, const struct metrics_style *style, const char *name,
@@ -137,6 +140,8 @@ void metrics_model_ends(const struct fleet *fleet, const struct metrics_style *s
 {
 	metrics_text_family(out, name, "counter", help);
 	for (uint32_t i = 0; i < fleet->n_models; i++) {
+		if (!fleet_has(fleet, i))
+			continue;
 		for (int end = 0; end < METRICS_ENDS; end++) {
 			metrics_model_sample(style, name, fleet->model[i].name, out);
 			api_json_format(out, ",%s=\"%s\"} %llu\n", reason_label, end_name[end],

@@ -47,9 +47,13 @@ void status_models(struct front *front, struct connection *connection, enum fron
 {
 	struct api_json *out = fresh(front);
 	api_json_text(out, "{\"object\":\"list\",\"data\":[");
+	bool any = false;
 	for (uint32_t i = 0; i < front->fleet.n_models; i++) {
-		if (i)
+		if (!fleet_has(&front->fleet, i))
+			continue;
+		if (any)
 			api_json_text(out, ",");
+		any = true;
 		write_model(&front->fleet.model[i], out);
 	}
 	/* None is served before its model is. */

@@ -200,11 +200,30 @@ static void begin_adapter(struct control *c, struct control_client *client)
 	adapters_wish(c->parent, &wish, (struct adapter_asker){ASKER_CONTROL, client->ticket}, NULL);
 }
 
-static void begin_reload(struct control *c, struct control_client *client)
+/* load NAME PATH, reload NAME, unload NAME */
+static void begin_model(struct control *c, struct control_client *client)
 {
+	char verb[8], name[128];
+	const char *at = client->line;
+	bool ok = take_word(&at, verb, sizeof verb) && take_word(&at, name, sizeof name);
+	bool loads = ok && !strcmp(verb, "load");
+	if (!ok || loads != (*at != '\0')) {
+		answer_text(client, "{\"error\":\"usage: load NAME PATH, reload NAME, or unload NAME\"}\n");
+		return;
+	}
 	client->waits_for = WAIT_WISH;
 	client->ticket = ++c->last_ticket;
-	generations_reload(c->parent, client->line + strlen("reload "), client->ticket);
+	if (loads)
+		wish_load_model(c->parent, name, at, client->ticket);
+	else if (!strcmp(verb, "reload"))
+		wish_reload_model(c->parent, name, client->ticket);
+	else
+		wish_unload_model(c->parent, name, client->ticket);
+}
+
+static bool begins(const char *line, const char *word)
+{
+	return !strncmp(line, word, strlen(word));
 }
 
 static void obey(struct control *c, struct control_client *client)
@@ -233,11 +252,12 @@ static void obey(struct control *c, struct control_client *client)
 		begin_quality(c, client);
 	} else if (!strncmp(client->line, "adapter ", strlen("adapter "))) {
 		begin_adapter(c, client);
-	} else if (!strncmp(client->line, "reload ", strlen("reload "))) {
-		begin_reload(c, client);
+	} else if (begins(client->line, "load ") || begins(client->line, "reload ") ||
+		   begins(client->line, "unload ")) {
+		begin_model(c, client);
 	} else {
 		answer_text(client, "{\"error\":\"unknown command; known are: status, overview, stop, bench, quality, "
-				    "adapter, reload\"}\n");
+				    "adapter, load, reload, unload\"}\n");
 	}
 }
 

@@ -8,7 +8,9 @@
  *   adapter load NAME MODEL PATH           answered when it is served; MODEL -: the only one; a name that is taken
  *                                          gets the new bytes
  *   adapter unload NAME
- *   reload NAME               reads the model's files again; answered when their content is served, or why it is not
+ *   load NAME PATH            serves another model; answered when it is served, or why it is not
+ *   reload NAME               reads the model's files again; answered as load is
+ *   unload NAME               answered at once; calls that run go on
  */
 #ifndef WEIGHTD_CONTROL_H
 #define WEIGHTD_CONTROL_H

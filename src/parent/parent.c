@@ -32,7 +32,7 @@ enum {
 static bool loads(const struct parent *parent)
 {
 	for (uint32_t i = 0; i < parent->config.n_models; i++)
-		if (parent->models[i].state == MODEL_WAITING || parent->models[i].state == MODEL_LOADING)
+		if (parent->models[i].state <= MODEL_LOADING && model_is_public(&parent->models[i]))
 			return true;
 	return false;
 }
@@ -40,7 +40,8 @@ static bool loads(const struct parent *parent)
 static bool all_ready(const struct parent *parent)
 {
 	for (uint32_t i = 0; i < parent->n_workers; i++)
-		if (worker_serves(&parent->workers[i]) && !parent->workers[i].ready)
+		if (worker_serves(&parent->workers[i]) && !parent->workers[i].ready &&
+		    model_is_public(&parent->models[parent->workers[i].model]))
 			return false;
 	return parent->front_ready && !loads(parent) && !adapters_come(parent);
 }
@@ -52,6 +53,8 @@ const char *parent_state(const struct parent *parent)
 	if (parent->stopping)
 		return "stopping";
 	for (uint32_t i = 0; i < parent->config.n_models; i++) {
+		if (!model_is_public(&parent->models[i]))
+			continue;
 		enum model_standing standing = model_standing(parent, i, &why);
 		worst = standing > worst ? standing : worst;
 	}
@@ -303,6 +306,7 @@ static void start_due(struct parent *parent, uint64_t now)
 	workers_restart_due(parent, now);
 	models_load_next(parent);
 	adapters_turn(parent, now);
+	wishes_turn(parent);
 }
 
 static void run(struct parent *parent)

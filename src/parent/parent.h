@@ -21,11 +21,18 @@
 #include "src/pulse.h"
 
 /* Exit statuses beside 0 and 1. */
-enum { PARENT_EXIT_STRICT = 3 }; /* strict = yes, and placement could not be verified */
+enum { PARENT_EXIT_STRICT = 3 };	      /* strict = yes, and placement could not be verified */
 enum { PARENT_NO_MODEL = CONFIG_MODELS_MAX }; /* an index that none has */
 enum { PARENT_COPIES_MAX = 64, PARENT_WORKERS_MAX = 256, PARENT_GENERATION = 1 /* the first */ };
 
-enum model_state { MODEL_WAITING, MODEL_LOADING, MODEL_LOADED, MODEL_FAILED };
+enum model_state {
+	MODEL_WAITING,
+	MODEL_LOADING,
+	MODEL_LOADED,
+	MODEL_FAILED,
+	MODEL_UNLOADING, /* calls that run end; new ones can't name it */
+	MODEL_NONE,	 /* the place is free */
+};
 
 struct parent_copy {
 	struct message_segment segment; /* what the loader, later the verifier, said */
@@ -60,6 +67,7 @@ struct parent_model {
 	enum model_state state;
 	char fault[256];			      /* why it failed */
 	bool served;				      /* some worker of it has been ready */
+	bool asked;				      /* by an operator, not by the settings */
 	bool adopting;				      /* the loader looks at leftovers; no file was opened */
 	bool adopted;				      /* from leftovers: no file was opened at all */
 	bool leftovers_done;			      /* they are not offered (again) */

@@ -347,12 +347,14 @@ void adapters_front_ended(struct parent *parent)
 /* The index of the model a wish is for; -1: `verdict` says why not. */
 static int find_model(const struct parent *parent, const char *name, struct verdict *verdict)
 {
-	uint32_t i = 0;
-	while (i < parent->config.n_models && strcmp(parent->config.models[i].name, name))
+	uint32_t i = 0, n = parent->config.n_models;
+	bool several = models_count(parent) > 1;
+	while (i < n && (parent->models[i].state == MODEL_NONE ||
+			 (*name ? strcmp(parent->config.models[i].name, name) != 0 : several)))
 		i++;
-	if (!*name && parent->config.n_models == 1)
-		i = 0;
-	if (i == parent->config.n_models)
+	if (i == n && !*name && !several)
+		*verdict = (struct verdict){404, "base_model_name", "model_not_found", "there is no model"};
+	else if (i == n)
 		*verdict = *name ? (struct verdict){404, "base_model_name", "model_not_found",
 						    "there is no model of this name"}
 				 : (struct verdict){400, "base_model_name", "missing_field",
@@ -369,7 +371,7 @@ static bool name_is_free(const struct parent *parent, const struct message_adapt
 			 struct verdict *verdict)
 {
 	for (uint32_t i = 0; i < parent->config.n_models; i++)
-		if (!strcmp(parent->config.models[i].name, wish->name)) {
+		if (parent->models[i].state != MODEL_NONE && !strcmp(parent->config.models[i].name, wish->name)) {
 			*verdict = (struct verdict){409, "lora_name", "name_taken", "a model has this name"};
 			return false;
 		}
@@ -554,6 +556,22 @@ const struct parent_adapter *adapters_failed(const struct parent *parent)
 	while (a && a->state != ADAPTER_FAILED)
 		a = a->next;
 	return a;
+}
+
+void adapters_leave(struct parent *parent, uint32_t model)
+{
+	struct parent_adapter *next;
+	for (struct parent_adapter *a = parent->adapters; a; a = next) {
+		next = a->next;
+		if (a->model != model || a->state == ADAPTER_RETIRED || a->state == ADAPTER_LOADING)
+			continue;
+		if (a->state == ADAPTER_SERVED) {
+			retire(parent, a);
+			continue;
+		}
+		answer(parent, &a->asker, &(struct verdict){503, NULL, "model_unloaded", "its model was unloaded"});
+		drop(parent, a);
+	}
 }
 
 void adapters_stop(struct parent *parent)

@@ -103,7 +103,8 @@ void front_tell_state(struct parent *parent)
 	if (!parent->front.pid)
 		return;
 	for (uint32_t i = 0; i < parent->config.n_models; i++) {
-		add_model(&state, parent, i);
+		if (model_is_public(&parent->models[i]))
+			add_model(&state, parent, i);
 		add_weights(&state, parent->models[i].copies, parent->models[i].n_copies);
 		add_weights(&state, parent->models[i].change.copies, parent->models[i].change.n_copies);
 	}

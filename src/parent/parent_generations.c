@@ -24,7 +24,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,23 +31,6 @@
 #include <unistd.h>
 
 #include "src/log.h"
-#include "src/parent/control.h"
-
-/* --- who asked -------------------------------------------------------------------------------- */
-
-__attribute__((format(printf, 4, 5))) static void answer(struct parent *parent, uint64_t *ticket, bool well,
-							 const char *format, ...)
-{
-	char text[512];
-	va_list args;
-	if (!*ticket)
-		return;
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	control_wish_done(parent->control, *ticket, well, text);
-	*ticket = 0;
-}
 
 /* --- copies ----------------------------------------------------------------------------------- */
 
@@ -133,7 +115,7 @@ static void go_on(struct parent *parent, struct parent_model *model)
 	model->change.state = CHANGE_NONE;
 	model->change.next = 0;
 	if (ticket && !generation_begin(parent, model, &parent->plan.copy_nodes, ticket))
-		answer(parent, &ticket, false, "the daemon is stopping");
+		wish_answer(parent, &ticket, false, "the daemon is stopping");
 	models_load_next(parent);
 }
 
@@ -150,8 +132,8 @@ void generation_failed(struct parent *parent, struct parent_model *model, const 
 	/* By name: also what a loader that was killed never reported. */
 	if (segment_remove_generation(parent->config.instance, model->config->name, change->generation, &err) < 0)
 		log_warning("model '%s': %s", model->config->name, err.text);
-	answer(parent, &change->ticket, false, "generation %u of model '%s': %s; generation %u is still served",
-	       change->generation, model->config->name, text, model->generation);
+	wish_answer(parent, &change->ticket, false, "generation %u of model '%s': %s; generation %u is still served",
+		    change->generation, model->config->name, text, model->generation);
 	go_on(parent, model);
 	front_tell_state(parent);
 }
@@ -183,8 +165,20 @@ static void try_leave(struct parent *parent, struct parent_model *model)
 	front_tell_state(parent);
 }
 
-/* Sets every worker's new duty and tells the front of all at once. */
-static void turn(struct parent *parent, struct parent_model *model)
+/* Tells the front of all new duties at once, and sees to retired workers that no call can have. */
+static void turn(struct parent *parent, const struct message_flip *flip)
+{
+	front_tell(parent, MESSAGE_FLIP, flip, sizeof *flip);
+	for (uint32_t i = flip->n_off; i-- > 0;) { /* the last first: forgetting shortens the list */
+		struct parent_worker *worker = &parent->workers[flip->off[i]];
+		if (!worker->ready || !parent->front.pid)
+			dismiss(worker);
+		if (!worker->child.pid)
+			worker_forget(parent, worker);
+	}
+}
+
+void workers_turn(struct parent *parent, const struct parent_model *model, const struct idset *retired)
 {
 	struct message_flip flip;
 	struct idset nodes;
@@ -199,20 +193,13 @@ static void turn(struct parent *parent, struct parent_model *model)
 		if (!is_of(parent, worker, model, WORKER_SERVES))
 			continue;
 		worker_copy_nodes(parent, worker, &nodes);
-		idset_and(&nodes, &model->change.nodes);
+		idset_and(&nodes, retired);
 		if (idset_first(&nodes) >= 0) {
 			worker->duty = WORKER_RETIRED;
 			flip.off[flip.n_off++] = (uint16_t)i;
 		}
 	}
-	front_tell(parent, MESSAGE_FLIP, &flip, sizeof flip);
-	for (uint32_t i = flip.n_off; i-- > 0;) {
-		struct parent_worker *worker = &parent->workers[flip.off[i]];
-		if (!worker->ready || !parent->front.pid) /* nobody has given it a call, or nobody is left who did */
-			dismiss(worker);
-		if (!worker->child.pid)
-			worker_forget(parent, worker);
-	}
+	turn(parent, &flip);
 }
 
 static void flip(struct parent *parent, struct parent_model *model)
@@ -224,12 +211,12 @@ static void flip(struct parent *parent, struct parent_model *model)
 	model->created = (uint64_t)time(NULL);
 	model->pace = change->pace;
 	model->adopted = false;
-	turn(parent, model);
+	workers_turn(parent, model, &change->nodes);
 	copies_store(parent, model);
 	log_info("model '%s': generation %u is served", model->config->name, model->generation);
 	front_tell_state(parent);
-	answer(parent, &change->ticket, true, "generation %u of model '%s' is served", model->generation,
-	       model->config->name);
+	wish_answer(parent, &change->ticket, true, "generation %u of model '%s' is served", model->generation,
+		    model->config->name);
 	try_leave(parent, model);
 }
 
@@ -238,6 +225,8 @@ static void flip(struct parent *parent, struct parent_model *model)
 void generations_worker_ready(struct parent *parent, const struct parent_worker *worker)
 {
 	struct parent_model *model = &parent->models[worker->model];
+	if (worker->duty == WORKER_SERVES && model->change.state == CHANGE_NONE)
+		wish_served(parent, model);
 	if (worker->duty != WORKER_STANDBY || model->change.state != CHANGE_STARTING)
 		return;
 	for (uint32_t i = 0; i < parent->n_workers; i++)
@@ -283,8 +272,8 @@ void generations_front_ended(struct parent *parent)
 void generations_stop(struct parent *parent)
 {
 	for (uint32_t i = 0; i < parent->config.n_models; i++) {
-		answer(parent, &parent->models[i].change.ticket, false, "the daemon is stopping");
-		answer(parent, &parent->models[i].change.next, false, "the daemon is stopping");
+		wish_answer(parent, &parent->models[i].change.ticket, false, "the daemon is stopping");
+		wish_answer(parent, &parent->models[i].change.next, false, "the daemon is stopping");
 	}
 }
 
@@ -292,32 +281,4 @@ void generations_close(struct parent *parent)
 {
 	for (uint32_t i = 0; i < parent->config.n_models; i++)
 		drop_copies(parent, &parent->models[i]);
-}
-
-/* --- wishes ----------------------------------------------------------------------------------- */
-
-static struct parent_model *find_model(struct parent *parent, const char *name)
-{
-	for (uint32_t i = 0; i < parent->config.n_models; i++)
-		if (!strcmp(parent->config.models[i].name, name))
-			return &parent->models[i];
-	return NULL;
-}
-
-void generations_reload(struct parent *parent, const char *name, uint64_t ticket)
-{
-	struct parent_model *model = find_model(parent, name);
-	if (parent->stopping)
-		answer(parent, &ticket, false, "the daemon is stopping");
-	else if (!model)
-		answer(parent, &ticket, false, "there is no model '%s'", name);
-	else if (model->state != MODEL_LOADED)
-		answer(parent, &ticket, false, "model '%s' is not loaded (yet)", name);
-	else if (generation_begin(parent, model, &parent->plan.copy_nodes, ticket))
-		models_load_next(parent);
-	else if (model->change.state == CHANGE_LEAVING && !model->change.next)
-		model->change.next = ticket; /* memory is there for two at a time */
-	else
-		answer(parent, &ticket, false, "model '%s' is being reloaded: generation %u comes", name,
-		       model->change.generation);
 }

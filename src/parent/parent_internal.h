@@ -21,6 +21,7 @@ void models_loader_ended(struct parent *parent, int wait_status);
 bool models_waited_for_files(const struct load_pace *pace);
 /* At the end: closes all segments, and removes them unless they are to stay. */
 void models_close(struct parent *parent);
+void models_drop_copies(struct parent *parent, struct parent_model *model); /* closes and removes what is served */
 
 /* What an order to load from `path` says. `name`: the model's in the segment. */
 int order_fill(const struct parent *parent, const char *path, const char *name, uint32_t generation,
@@ -42,7 +43,8 @@ void adapters_worker_message(struct parent *parent, struct parent_worker *worker
 void adapters_worker_changed(struct parent *parent, const struct parent_worker *worker); /* it is ready, or ended */
 void adapters_loaded(struct parent *parent, struct parent_adapter *adapter);		 /* its segments are there */
 void adapters_fail(struct parent *parent, struct parent_adapter *adapter, int status, const char *text);
-void adapters_stop(struct parent *parent); /* nobody is made to wait any longer */
+void adapters_leave(struct parent *parent, uint32_t model); /* all of a model are unloaded */
+void adapters_stop(struct parent *parent);		    /* nobody is made to wait any longer */
 void adapters_close(struct parent *parent);
 
 /* parent_adapters_load.c */
@@ -64,8 +66,6 @@ void leftovers_unstore(struct parent *parent, const struct parent_model *model);
 uint32_t leftovers_generation(const struct parent *parent, const char *model);
 
 /* parent_generations.c */
-/* An operator wants the model's files read again; the answer comes with this ticket (control.h). */
-void generations_reload(struct parent *parent, const char *name, uint64_t ticket);
 /* Announces new copies for `nodes`, which their maker then enters into model->change; whatever becomes of it is told to
  * whoever has the ticket (0: nobody). False: another change is under way. */
 bool generation_begin(struct parent *parent, struct parent_model *model, const struct idset *nodes, uint64_t ticket);
@@ -73,6 +73,8 @@ bool generation_begin(struct parent *parent, struct parent_model *model, const s
 void generation_filled(struct parent *parent, struct parent_model *model);
 /* They can't be had: what is served goes on to be. */
 void generation_failed(struct parent *parent, struct parent_model *model, const char *text);
+/* Workers of the model on standby serve from now on, those that serve on nodes of `retired` no more. */
+void workers_turn(struct parent *parent, const struct parent_model *model, const struct idset *retired);
 void generations_worker_ready(struct parent *parent, const struct parent_worker *worker);
 /* One that was not serving has ended, and why if it said so. False: it is to be started again. */
 bool generations_worker_ended(struct parent *parent, struct parent_worker *worker);
@@ -80,6 +82,20 @@ void generations_worker_idle(struct parent *parent, uint32_t worker); /* the fro
 void generations_front_ended(struct parent *parent);
 void generations_stop(struct parent *parent);
 void generations_close(struct parent *parent); /* at the end: what comes or goes is removed */
+
+/* parent_wishes.c */
+/* What an operator wants; it is answered now or later under this ticket (control.h). */
+void wish_load_model(struct parent *parent, const char *name, const char *path, uint64_t ticket);
+void wish_reload_model(struct parent *parent, const char *name, uint64_t ticket);
+void wish_unload_model(struct parent *parent, const char *name, uint64_t ticket);
+/* Answers whoever has the ticket, and takes it; 0: nobody. */
+__attribute__((format(printf, 4, 5))) void wish_answer(struct parent *parent, uint64_t *ticket, bool well,
+						       const char *format, ...);
+void wish_served(struct parent *parent, struct parent_model *model);
+void wish_failed(struct parent *parent, struct parent_model *model, const char *text);
+void wishes_turn(struct parent *parent); /* what is unloaded goes when its calls have ended */
+uint32_t models_count(const struct parent *parent);
+bool model_is_public(const struct parent_model *model); /* clients are told of it */
 
 /* parent_front.c */
 void front_start(struct parent *parent);

@@ -13,11 +13,12 @@
 #include "src/log.h"
 #include "src/parent/model_files.h"
 
-static void fail_model(struct parent_model *model, const char *text)
+static void fail_model(struct parent *parent, struct parent_model *model, const char *text)
 {
 	model->state = MODEL_FAILED;
 	snprintf(model->fault, sizeof model->fault, "%s", text);
 	log_error("model '%s': %s", model->config->name, text);
+	wish_failed(parent, model, text);
 }
 
 static void close_copies(struct parent *parent, struct parent_model *model)
@@ -36,7 +37,7 @@ static void remove_segments(const struct parent *parent, const struct parent_mod
 }
 
 /* After a failure: also what a loader that was killed never reported. */
-static void drop_copies(struct parent *parent, struct parent_model *model)
+void models_drop_copies(struct parent *parent, struct parent_model *model)
 {
 	close_copies(parent, model);
 	model->adopted = false;
@@ -196,7 +197,7 @@ static void begin(struct parent *parent, struct parent_model *model)
 		if (changes)
 			generation_failed(parent, model, err.text);
 		else
-			fail_model(model, err.text);
+			fail_model(parent, model, err.text);
 		return;
 	}
 	parent->loading = (uint32_t)(model - parent->models);
@@ -347,19 +348,19 @@ void models_loader_message(struct parent *parent, struct message *message)
 
 static bool all_failed(const struct parent *parent)
 {
+	uint32_t n_failed = 0;
 	for (uint32_t i = 0; i < parent->config.n_models; i++)
-		if (parent->models[i].state != MODEL_FAILED)
-			return false;
-	return parent->config.n_models > 0;
+		n_failed += parent->models[i].state == MODEL_FAILED;
+	return n_failed && n_failed == models_count(parent);
 }
 
 /* A loader that ends by itself has its reasons, which stay. One that was killed may have been in someone's way (a full
  * node, an operator) who is not there the next time. */
-static void load_again(struct parent_model *model, const char *text)
+static void load_again(struct parent *parent, struct parent_model *model, const char *text)
 {
 	backoff_failed(&model->load, clock_now_ns());
 	if (backoff_is_failing(&model->load)) {
-		fail_model(model, text);
+		fail_model(parent, model, text);
 		return;
 	}
 	log_warning("model '%s': %s; it is loaded again", model->config->name, text);
@@ -385,11 +386,12 @@ static void loaded_first(struct parent *parent, struct parent_model *model)
 	model->state = MODEL_LOADED;
 	model->created = (uint64_t)time(NULL);
 	model->adopting = false;
-	model->generation = model->copies[0].segment.generation; /* adopted ones may not be the highest that there was */
+	model->generation =
+		model->copies[0].segment.generation; /* adopted ones may not be the highest that there was */
 	copies_store(parent, model);
 	if (workers_start(parent, parent->loading, model->copies, model->n_copies, WORKER_SERVES, &err)) {
-		drop_copies(parent, model);
-		fail_model(model, err.text);
+		models_drop_copies(parent, model);
+		fail_model(parent, model, err.text);
 	}
 }
 
@@ -405,18 +407,18 @@ static void ended_first(struct parent *parent, struct parent_model *model, int w
 		if (!parent->stopping) {
 			log_warning("model '%s': the loader was %s while it checked what an earlier daemon left",
 				    model->config->name, child_describe(&parent->loader, wait_status, how, sizeof how));
-			drop_copies(parent, model);
+			models_drop_copies(parent, model);
 		}
 		model->state = MODEL_WAITING;
 	} else {
-		drop_copies(parent, model);
+		models_drop_copies(parent, model);
 		if (parent->stopping)
 			return;
 		describe_end(parent, wait_status, text);
-		if (WIFSIGNALED(wait_status))
-			load_again(model, text);
+		if (WIFSIGNALED(wait_status) && !model->asked)
+			load_again(parent, model, text);
 		else
-			fail_model(model, text);
+			fail_model(parent, model, text);
 	}
 }
 
@@ -443,7 +445,7 @@ void models_loader_ended(struct parent *parent, int wait_status)
 	models_load_next(parent);
 	front_tell_state(parent);
 	parent_announce(parent);
-	if (all_failed(parent)) {
+	if (!parent->announced && all_failed(parent)) {
 		log_error("no model could be loaded");
 		parent->exit_status = 1;
 		parent_stop(parent);

@@ -146,7 +146,7 @@ static int order_work(struct parent *parent, const struct parent_worker *worker)
 	order.node = worker->plan.memory_node;
 	order.memory_is_bound = parent->plan.memory_is_bound;
 	order.n_parts = n_parts;
-	order.spin = !parent->plan.oversubscribed && parent->config.n_models == 1; /* else CPUs are shared */
+	order.spin = !parent->plan.oversubscribed && models_count(parent) == 1; /* else CPUs are shared */
 	order.cpu_level = parent->cpu_level;
 	order.numerics = parent->numerics;
 	order.kv_type = c->kv_type;
@@ -362,6 +362,8 @@ void worker_ended(struct parent *parent, struct parent_worker *worker, int wait_
 	log_end(worker, before);
 	front_tell_state(parent);
 	parent_announce(parent);
+	if (backoff_is_failing(&worker->backoff) && parent->models[worker->model].change.state == CHANGE_NONE)
+		wish_failed(parent, &parent->models[worker->model], worker->end);
 }
 
 void workers_restart_due(struct parent *parent, uint64_t now_ns)

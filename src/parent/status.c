@@ -106,7 +106,7 @@ static void add_change(doc d, val m, const struct parent_change *change)
 
 static void add_model(doc d, val models, const struct parent *parent, const struct parent_model *model)
 {
-	static const char *const state[] = {"waiting", "loading", "ready", "failed"};
+	static const char *const state[] = {"waiting", "loading", "ready", "failed", "unloading"};
 	val m = yyjson_mut_arr_add_obj(d, models);
 	add_str(d, m, "name", model->config->name);
 	add_str(d, m, "path", model->config->path);
@@ -322,7 +322,8 @@ char *status_json(struct parent *parent, size_t *n_bytes)
 	add_placement(d, root, parent);
 	val models = yyjson_mut_obj_add_arr(d, root, "models");
 	for (uint32_t i = 0; i < parent->config.n_models; i++)
-		add_model(d, models, parent, &parent->models[i]);
+		if (parent->models[i].state != MODEL_NONE)
+			add_model(d, models, parent, &parent->models[i]);
 	val adapters = yyjson_mut_obj_add_arr(d, root, "adapters");
 	for (const struct parent_adapter *a = parent->adapters; a; a = a->next)
 		add_adapter(d, adapters, parent, a);

@@ -170,6 +170,7 @@ def test_a_call_that_runs_across_the_flip_keeps_its_weights(start, model, gemma3
         old, new = sorted(status["workers"], key=lambda worker: worker["generation"])
         assert (old["state"], new["state"]) == ("leaving", "ready")
         assert status["models"][0]["change"]["state"] == "leaving" and status["state"] == "ready"
+        assert b"m: generation 2 has taken over; calls of the one before it end" in served.daemon.ctl("status").stdout
         assert status["models"][0]["architecture"] == "gemma3"
         other = served.text()
         assert other and not whole.startswith(other)
@@ -214,6 +215,7 @@ def test_what_cannot_be_loaded_changes_nothing(start, contents, tmp_path, how):
         assert set(clients.stop()) == {first}
     after = served.wait_settled()
     assert why in after["models"][0]["change_error"]
+    assert b"m: the last reload failed: " in served.daemon.ctl("status").stdout
     assert after["state"] == "ready" and served.daemon.worker_pids() == [w["pid"] for w in before["workers"]]
     assert served.daemon.http.get("/health").status == 200
     served.put(contents[1])  # mended
@@ -227,6 +229,81 @@ def test_names_and_states_that_cannot_be_reloaded(start, contents, tmp_path):
     assert result.returncode == 4 and b"there is no model 'other'" in result.stderr
     assert served.daemon.ctl("reload", "a b").returncode == 2
     assert json.loads(served.daemon.ctl("reload", "m", "--json").stdout) == {"text": "generation 2 of model 'm' is served"}
+
+
+# --- several models ---------------------------------------------------------------------------------
+
+
+def ids(daemon):
+    return [card["id"] for card in daemon.http.get("/v1/models").ok()["data"]]
+
+
+def test_models_come_and_go(start, contents, model, tmp_path):
+    daemon = start({"m": contents[0]}, {"context_tokens": 1024})
+    first = daemon.http.post("/v1/completions", ASK).ok()["choices"][0]["text"]
+    shutil.copyfile(contents[1], tmp_path / "with blanks.gguf")
+    result = daemon.ctl("load", "other", "with blanks.gguf", cwd=tmp_path)
+    assert result.stdout == b"model 'other' is served\n", result
+    assert ids(daemon) == ["m", "other"] and daemon.status()["state"] == "ready"
+    second = daemon.http.post("/v1/completions", {**ASK, "model": "other"}).ok()["choices"][0]["text"]
+    assert second != first
+    assert daemon.ctl("load", "real", model).returncode == 0
+    with running_call(daemon, model="real", max_tokens=400) as events:
+        result = daemon.ctl("unload", "real")
+        assert result.returncode == 0 and b"calls that run with it go on" in result.stdout
+        daemon.http.post("/v1/completions", {**ASK, "model": "real"}).error(404)
+        assert len(events) < 400, "the call has ended before"
+        assert [m["state"] for m in daemon.status()["models"]] == ["ready", "ready", "unloading"]
+        assert daemon.http.get("/health").status == 200
+    assert sum(len(event["choices"][0]["text"]) > 0 for event in events) > 100
+    daemon.wait_for(lambda: len(daemon.status()["models"]) == 2, "without it")
+    assert len(daemon.segments()) == 2 and ids(daemon) == ["m", "other"]
+    assert 'model="real"' not in daemon.http.get("/metrics").body.decode()
+    assert daemon.ctl("unload", "m").returncode == 0
+    daemon.wait_for(lambda: ids(daemon) == ["other"], "with the other one alone")
+    assert daemon.http.post("/v1/completions", ASK).ok()["choices"][0]["text"] == second  # it is the only one now
+    assert daemon.ctl("load", "m", contents[0]).returncode == 0
+    assert daemon.http.post("/v1/completions", {**ASK, "model": "m"}).ok()["choices"][0]["text"] == first
+
+
+def test_a_load_that_fails_is_the_askers_alone(start, contents, tmp_path):
+    (tmp_path / "bad.gguf").write_text("no model")
+    daemon = start({"m": contents[0]})
+    pids = daemon.worker_pids()
+    for path in tmp_path / "bad.gguf", tmp_path / "none.gguf":
+        result = daemon.ctl("load", "other", path)
+        assert result.returncode == 4 and path.name.encode() in result.stderr, result
+        assert ids(daemon) == ["m"] and len(daemon.status()["models"]) == 1
+        assert daemon.status()["state"] == "ready" and len(daemon.segments()) == 1
+    assert daemon.worker_pids() == pids
+    for name, why in ("m", b"there is a model 'm'"), ("a/b", b"the model's name"):
+        result = daemon.ctl("load", name, contents[1])
+        assert result.returncode == 4 and why in result.stderr, result
+    result = daemon.ctl("unload", "other")
+    assert result.returncode == 4 and b"there is no model 'other'" in result.stderr
+
+
+def test_adapters_go_with_their_model(start, contents, tmp_path):
+    adapters.write(tmp_path / "a.gguf", contents[0], 1, strength=0.2)
+    daemon = start({"m": contents[0], "other": contents[1]})
+    daemon.ctl("adapter", "load", "a", tmp_path / "a.gguf", "--model", "m", check=True)
+    assert ids(daemon) == ["m", "other", "a"]
+    result = daemon.ctl("load", "a", contents[0])
+    assert result.returncode == 4 and b"an adapter has the name 'a'" in result.stderr
+    daemon.ctl("unload", "m", check=True)
+    daemon.wait_for(lambda: ids(daemon) == ["other"], "without both")
+    daemon.wait_for(lambda: len(daemon.segments()) == 1, "without their memory")
+    assert daemon.status()["adapters"] == []
+
+
+def test_a_model_that_failed_is_tried_again(start, contents, tmp_path):
+    path = tmp_path / "late.gguf"
+    daemon = start({"m": contents[0], "late": path}, ready=False)
+    daemon.wait_for(lambda: daemon.health()[1] and daemon.health()[1]["status"] == "failed", "failed")
+    assert daemon.ctl("reload", "late").returncode == 4
+    shutil.copyfile(contents[1], path)
+    assert daemon.ctl("reload", "late").stdout == b"model 'late' is served\n"
+    assert daemon.http.get("/health").status == 200 and ids(daemon) == ["m", "late"]
 
 
 # --- adapters ---------------------------------------------------------------------------------------

@@ -123,6 +123,24 @@ START_TEST(a_flip_gives_calls_to_others_at_once)
 }
 END_TEST
 
+START_TEST(a_model_is_forgotten_with_its_last_worker)
+{
+	static struct message_state state; /* large */
+	state = (struct message_state){.n_models = 1, .model = {{.name = "stays"}}};
+	strcpy(fleet.model[0].name, "goes");
+	strcpy(fleet.model[1].name, "stays");
+	fleet.model[1].metrics.prompt_tokens = 7;
+	fleet_forget(&fleet, &state); /* its workers still end calls */
+	ck_assert_ptr_eq(fleet_find_model(&fleet, "goes", 4), &fleet.model[0]);
+	fleet.workers = NULL;
+	fleet_forget(&fleet, &state);
+	ck_assert_ptr_null(fleet_find_model(&fleet, "goes", 4));
+	ck_assert_ptr_null(fleet_find_model(&fleet, "", 0));
+	ck_assert_ptr_eq(fleet_find_model(&fleet, NULL, 0), &fleet.model[1]); /* the first that there is */
+	ck_assert_uint_eq(fleet.model[1].metrics.prompt_tokens, 7);
+}
+END_TEST
+
 START_TEST(a_long_prompt_is_as_long_a_queue_as_many_calls)
 {
 	for (unsigned i = 0; i < N_WORKERS; i++)
@@ -234,6 +252,7 @@ int main(void)
 	tcase_add_test(tests, a_beginning_is_that_of_a_long_prompt_where_it_can_be_kept);
 	tcase_add_test(tests, calls_without_a_beginning_go_round);
 	tcase_add_test(tests, a_flip_gives_calls_to_others_at_once);
+	tcase_add_test(tests, a_model_is_forgotten_with_its_last_worker);
 	tcase_add_test(tests, a_long_prompt_is_as_long_a_queue_as_many_calls);
 	tcase_add_test(tests, prompts_that_begin_alike_meet);
 	tcase_add_test(tests, a_popular_beginning_does_not_lengthen_the_queues);
