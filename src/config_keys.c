@@ -203,7 +203,7 @@ static const struct config_key server_keys[] = {
 		 "none, and browsers show a page no answer."},
 	{"control_socket", KEY_TEXT, MEMBER(control_socket), .check = check_path, .allowed = "absolute path",
 	 .fallback = "RUNTIME/control.sock",
-	 .help = "Unix socket for weightctl status, adapter and stop. Its mode is 0600: only the daemon's user and "
+	 .help = "Unix socket for weightctl's orders to the daemon. Its mode is 0600: only the daemon's user and "
 		 "root get "
 		 "through."},
 	{"io", KEY_WORD, MEMBER(io), .words = io_words, .fallback = "auto",
