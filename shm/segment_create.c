@@ -166,7 +166,6 @@ static int allocate_near(const struct segment *segment, struct err *err)
 int segment_create(const struct segment_spec *spec, struct segment *out, struct err *err)
 {
 	struct segment segment = {.fd = -1, .spec = *spec};
-	bool pooled = segment_is_pooled(spec->backing);
 	int rc = segment_total_bytes(spec->payload_bytes, segment_pool_page_bytes(spec->backing), &segment.total_bytes);
 	if (rc)
 		return err_set(err, rc, "a segment of %llu payload bytes cannot be made",
@@ -182,13 +181,12 @@ int segment_create(const struct segment_spec *spec, struct segment *out, struct 
 	rc = segment_map(segment.fd, segment.total_bytes, PROT_READ | PROT_WRITE, &segment.base);
 	if (rc) {
 		err_set(err, rc, "mapping %llu bytes: %s", (unsigned long long)segment.total_bytes, strerror(-rc));
-		rc = pooled && rc == -ENOMEM ? -ENOSPC : rc; /* its free pages are promised to others */
 		goto fail;
 	}
 	rc = bind_mapping(segment.base, segment.total_bytes, spec->node, &segment.refused, err);
 	if (rc)
 		goto fail;
-	if (spec->huge == SEGMENT_HUGE_OFF && !pooled)
+	if (spec->huge == SEGMENT_HUGE_OFF && !segment_is_pooled(spec->backing))
 		madvise(segment.base, segment.total_bytes, MADV_NOHUGEPAGE);
 	rc = allocate_near(&segment, err);
 	if (rc)

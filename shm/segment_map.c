@@ -33,7 +33,8 @@ int segment_map(int fd, size_t bytes, int protection, void **base)
 		return -errno;
 	char *at = area + (-(uintptr_t)area & (alignment - 1));
 	/* MAP_FIXED replaces a part of our own reservation: nobody else's mapping can be there. */
-	void *map = mmap(at, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0);
+	int flags = MAP_SHARED | MAP_FIXED | (pool_page_bytes ? MAP_NORESERVE : 0); /* segment_pool.c says why */
+	void *map = mmap(at, bytes, protection, flags, fd, 0);
 	if (map == MAP_FAILED) {
 		int rc = -errno;
 		munmap(area, reserved);

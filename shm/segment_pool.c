@@ -4,8 +4,9 @@
  * What is different from other memory, and why it is made in another way:
  *   - fallocate() takes the policy of the thread, not of the object (hugetlbfs keeps none from mbind), so the pages are
  *     taken by populating the mapping, which is bound. That reports what would otherwise be a SIGBUS.
- *   - mmap() reserves pages of all pools together, without regard to nodes. So the node's own pool is looked at first,
- *     and populating can still find it empty.
+ *   - mmap() would reserve pages, and fail, by the nodes that the thread's policy allows (numactl --membind), which is
+ *     not the policy that the mapping gets. So it reserves nothing (MAP_NORESERVE); the node's own pool is looked at
+ *     first, and populating can still find it empty.
  *   - The pool is not part of the node's free memory, nor charged to the control group: neither is looked at.
  *   - Pages are never swapped out, locked or not, and there is nothing to collapse.
  *
