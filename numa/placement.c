@@ -1,5 +1,6 @@
 #include "numa/placement.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <numaif.h>
 #include <stdlib.h>
@@ -29,6 +30,32 @@ static void count_status(const struct batch *batch, size_t n, unsigned node, str
 	}
 }
 
+/* Asks about the batch's first n addresses and adds the answers. */
+static int ask(struct batch *batch, size_t n, unsigned node, struct placement *out)
+{
+	for (size_t i = 0; i < n; i++)
+		batch->status[i] = -EIO; /* never taken for a node if the kernel left it alone */
+	if (move_pages(0, n, batch->address, NULL, batch->status, 0))
+		return -errno;
+	count_status(batch, n, node, out);
+	return 0;
+}
+
+/* move_pages lacks the const; asking does not write. */
+static void *page_at(const void *base, uint64_t page)
+{
+	return (char *)(uintptr_t)base + page * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A refusal is an answer, too. */
+static int take_answer(struct placement *found, int rc, struct placement *out)
+{
+	if (rc && !refusals_note(&found->refused, NUMA_MOVE_PAGES, rc))
+		return rc;
+	*out = *found;
+	return 0;
+}
+
 int placement_check(const void *base, size_t bytes, unsigned node, struct placement *out)
 {
 	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -40,22 +67,29 @@ int placement_check(const void *base, size_t bytes, unsigned node, struct placem
 	int rc = 0;
 	for (size_t done = 0; done < pages && !rc;) {
 		size_t n = pages - done < BATCH_PAGES ? pages - done : BATCH_PAGES;
-		for (size_t i = 0; i < n; i++) {
-			/* move_pages lacks the const; asking does not write. */
-			batch->address[i] = (char *)(uintptr_t)base + (done + i) * page_bytes;
-			batch->status[i] = -EIO; /* never taken for a node if the kernel left it alone */
-		}
-		if (move_pages(0, n, batch->address, NULL, batch->status, 0))
-			rc = -errno;
-		else
-			count_status(batch, n, node, &result);
+		for (size_t i = 0; i < n; i++)
+			batch->address[i] = page_at(base, done + i);
+		rc = ask(batch, n, node, &result);
 		done += n;
 	}
 	free(batch);
-	if (rc && !refusals_note(&result.refused, NUMA_MOVE_PAGES, rc))
-		return rc;
-	*out = result;
-	return 0;
+	return take_answer(&result, rc, out);
+}
+
+int placement_check_some(const void *base, const uint64_t *page, size_t n, unsigned node, struct placement *out)
+{
+	static_assert((int)PLACEMENT_SOME_MAX <= (int)BATCH_PAGES, "one batch has room for them");
+	if (n > PLACEMENT_SOME_MAX)
+		return -EINVAL;
+	struct batch *batch = malloc(sizeof *batch);
+	if (!batch)
+		return -ENOMEM;
+	struct placement result = {.pages = n};
+	for (size_t i = 0; i < n; i++)
+		batch->address[i] = page_at(base, page[i]);
+	int rc = ask(batch, n, node, &result);
+	free(batch);
+	return take_answer(&result, rc, out);
 }
 
 bool placement_wrong(const struct placement *placement)

@@ -19,6 +19,11 @@ struct placement {
  * another reason. */
 int placement_check(const void *base, size_t bytes, unsigned node, struct placement *out);
 
+/* The same about some pages of a mapping alone: those with the numbers page[0..n). -EINVAL: more than
+ * PLACEMENT_SOME_MAX. */
+enum { PLACEMENT_SOME_MAX = 4096 };
+int placement_check_some(const void *base, const uint64_t *page, size_t n, unsigned node, struct placement *out);
+
 /* Whether it is known that pages are not where they belong: the kernel has answered, and not with the node for each. */
 bool placement_wrong(const struct placement *placement);
 

@@ -127,6 +127,13 @@ int segment_adopt(int fd, const char *name, const struct segment_spec *wanted, s
 /* Counts pages, placement and huge pages of an attached view now; the digest is the header's, not computed again. */
 int segment_check(const struct segment_view *view, unsigned node, struct segment_report *report, struct err *err);
 
+/* Asks for the node of `n_pages` pages of the object, spread evenly over it, or of all when it has no more; other turns
+ * ask for other pages, and each page has its turn (segment_sample.c). Costs no more for a large object than for a small
+ * one. At most SEGMENT_SAMPLE_MAX. */
+enum { SEGMENT_SAMPLE_MAX = PLACEMENT_SOME_MAX };
+int segment_sample(int readonly_fd, unsigned node, uint32_t n_pages, uint64_t turn, struct placement *out,
+		   struct err *err);
+
 /* XXH3-128 over the payload part, as in the header. */
 void segment_digest(const void *base, uint64_t total_bytes, uint8_t out[SEGMENT_DIGEST_BYTES]);
 

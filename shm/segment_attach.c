@@ -10,7 +10,7 @@
 #include "shm/segment.h"
 #include "shm/segment_map.h"
 
-static int object_bytes(int fd, uint64_t *out, struct err *err)
+int segment_object_bytes(int fd, uint64_t *out, struct err *err)
 {
 	struct stat st;
 	if (fstat(fd, &st))
@@ -60,7 +60,7 @@ int segment_attach(int readonly_fd, struct segment_view *out, struct err *err)
 {
 	uint64_t bytes = 0;
 	void *base = NULL;
-	int rc = object_bytes(readonly_fd, &bytes, err);
+	int rc = segment_object_bytes(readonly_fd, &bytes, err);
 	if (rc)
 		return rc;
 	rc = segment_map(readonly_fd, bytes, PROT_READ, &base);

@@ -14,6 +14,9 @@ enum { SEGMENT_HUGE_BYTES = 2 << 20 };
  * Not part of core dumps. 0 or -errno. */
 int segment_map(int fd, size_t bytes, int protection, void **base);
 
+/* How large a published segment is, as the kernel says. -EINVAL: the descriptor is of nothing that can be one. */
+int segment_object_bytes(int fd, uint64_t *out, struct err *err);
+
 /* Of a segment with so many bytes of payload: header page and payload in whole pages of this size (0: the machine's).
  * -EINVAL, -EOVERFLOW. */
 int segment_total_bytes(uint64_t payload_bytes, uint64_t page_bytes, uint64_t *out);
@@ -28,5 +31,8 @@ int segment_populate(const void *base, size_t bytes);
 /* Fills in how many bytes of [base, base + bytes) are mapped by pages of which size, as /proc/self/smaps counts them. 0
  * or -errno. */
 int segment_count_bytes(const void *base, size_t bytes, struct segment_report *out);
+
+/* page[0..n): which pages of an object of so many a sample asks for in that turn; 1 <= n <= pages. */
+void segment_sample_pages(uint64_t pages, uint32_t n, uint64_t turn, uint64_t *page);
 
 #endif

@@ -77,6 +77,7 @@ struct config {
 	bool keep_weights;	   /* no: named segments go with an orderly stop */
 	uint32_t workers_per_node; /* 1 */
 	uint32_t threads;	   /* per worker; 0: one per physical core */
+	uint32_t verify_seconds;   /* 60: how often it is sampled where the copies' pages are; 0: never */
 	struct idset io_cpus;	   /* empty: auto */
 	/* engine */
 	uint32_t cpu_level;	     /* UINT32_MAX: auto; enum cpu_level: ref | avx2 | avx512 */

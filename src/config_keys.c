@@ -305,6 +305,11 @@ static const struct config_key placement_keys[] = {
 	 .help = "After an orderly stop leave the shared memory objects for the next start, which adopts them after "
 		 "checking instead of reading the model. They take memory until then. After a crash they are always "
 		 "left."},
+	{"verify_seconds", KEY_NUMBER, MEMBER(verify_seconds), .min = 0, .max = 86400, .fallback = "60",
+	 .help = "How often the kernel is asked where some pages of every copy are (512 of each, other ones each "
+		 "time). When one is on another node than it should be, all of that copy's are counted, and it is "
+		 "called degraded: log, status, /health and metrics tell, and other nodes' workers are preferred. 0: "
+		 "never; weightctl status always counts all pages."},
 	{"workers_per_node", KEY_NUMBER, MEMBER(workers_per_node), .min = 1, .max = 64, .fallback = "1",
 	 .help = "Worker processes for each model on each node with CPUs. One batches all its calls; more are seldom "
 		 "faster."},

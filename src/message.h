@@ -42,7 +42,8 @@ enum message_type {
 	MESSAGE_DRAIN,
 	/* any child -> parent: message_failed: why it is about to exit. */
 	MESSAGE_FAILED,
-	/* parent -> verifier: message_verify, [segments]. verifier -> parent: verified*, exit 0. */
+	/* parent -> verifier: message_verify, [segments]. verifier -> parent: verified or, of a sample, sampled, one
+	 * for each in order; exit 0. */
 	MESSAGE_VERIFY,
 	MESSAGE_VERIFIED,
 	/* parent -> loader, instead of or before an order to load: message_adopt, then its candidates, one by one
@@ -86,6 +87,10 @@ enum message_type {
 	MESSAGE_PACE,
 	/* parent -> worker: some of its threads, and the copy that they read. */
 	MESSAGE_PART,
+	/* verifier -> parent: see MESSAGE_VERIFY. */
+	MESSAGE_SAMPLED,
+	/* parent -> front: message_worker_copy, when what worker_up said of its copy is no longer so. */
+	MESSAGE_WORKER_COPY,
 };
 
 struct message_load {
@@ -205,6 +210,7 @@ struct message_serve {
 	uint32_t request_seconds; /* a request has so long to arrive */
 	uint32_t has_tcp;
 	uint32_t has_keys;	  /* clients must show one of the keys */
+	uint32_t max_running;	  /* calls that a worker computes at a time */
 	uint32_t max_workers;	  /* channels there will be at a time, at most */
 	uint32_t metrics_aliases; /* 1: figures also under the names of other programs */
 	uint32_t prefix_cache;	  /* 1: workers keep prompts, so that prompts which begin alike should meet */
@@ -226,7 +232,13 @@ struct message_worker_up {
 	char model[128];
 	uint64_t created; /* Unix seconds, for /v1/models */
 	uint32_t context_tokens;
-	uint32_t duty; /* enum worker_duty */
+	uint32_t duty;	   /* enum worker_duty */
+	uint32_t degraded; /* 1: pages of its copy are known to be on other nodes */
+};
+
+struct message_worker_copy {
+	uint32_t worker;
+	uint32_t degraded; /* as above */
 };
 
 struct message_worker_down {
@@ -255,7 +267,8 @@ enum model_standing {
 struct message_model {
 	char name[128];
 	uint32_t standing; /* enum model_standing */
-	char why[256];	   /* it is failing or failed; else "" */
+	uint32_t degraded; /* copies of which pages are known to be on other nodes */
+	char why[256];	   /* it is failing or failed, or copies are degraded; else "" */
 };
 
 struct message_state {
@@ -278,6 +291,7 @@ struct message_state {
 struct figures_node {
 	uint32_t node;
 	uint32_t verified; /* 1: all copies */
+	uint32_t degraded; /* copies of which pages are on other nodes */
 	uint64_t pages, on_node, misplaced, absent, unknown;
 	uint64_t checked_ns;			       /* CLOCK_MONOTONIC, of the copy whose check is the oldest */
 	uint64_t small_bytes, huge_bytes, giant_bytes; /* of the copies, by the size of their pages (shm/segment.h) */
@@ -298,6 +312,7 @@ struct message_figures {
 	uint32_t n_workers, n_nodes;
 	struct figures_node node[64]; /* [n_nodes] */
 	uint64_t front_restarts;
+	uint64_t sampled_pages, sampled_misplaced;	 /* by all samples so far */
 	uint64_t worker_hangs, front_hangs, other_hangs; /* processes killed because they made no progress */
 };
 
@@ -353,6 +368,8 @@ struct message_adapter_answer {
 
 struct message_verify {
 	uint32_t n;
+	uint32_t sample_pages; /* ask for so many pages of each; 0: for all */
+	uint64_t turn;	       /* of the sample: other turns, other pages */
 	uint32_t node[MESSAGE_MAX_FDS];
 };
 
@@ -360,6 +377,12 @@ struct message_verified {
 	uint32_t node;
 	uint32_t pad;
 	struct segment_report report;
+};
+
+struct message_sampled {
+	uint32_t node;
+	uint32_t pad;
+	struct placement placement; /* of the pages that were asked for */
 };
 
 /* What a worker is to measure of itself, once. */

@@ -1,4 +1,4 @@
-/* The verifier role: asks the kernel where the pages of published segments are, now, and ends.
+/* The verifier role: asks the kernel where the pages of published segments are, all of them or a sample, now, and ends.
  *
  * A process of its own because move_pages(2) needs the pages in the asker's page tables: the parent must not map
  * weights (it would pay for their page tables for good, and it never touches model bytes), and a worker would have to
@@ -20,6 +20,12 @@ static int fail(const struct err *why)
 	return 1;
 }
 
+static int tell(uint32_t type, const void *payload, size_t n_bytes, struct err *err)
+{
+	int rc = message_send(MESSAGE_FD, type, payload, n_bytes, NULL, 0);
+	return rc ? err_set(err, rc, "telling the parent: %s", strerror(-rc)) : 0;
+}
+
 /* One segment: map, count, report, unmap, so that only one copy's page tables exist at a time. */
 static int verify(int fd, unsigned node, struct err *err)
 {
@@ -30,10 +36,14 @@ static int verify(int fd, unsigned node, struct err *err)
 		return rc;
 	rc = segment_check(&view, node, &verified.report, err);
 	segment_detach(&view);
-	if (rc)
-		return rc;
-	rc = message_send(MESSAGE_FD, MESSAGE_VERIFIED, &verified, sizeof verified, NULL, 0);
-	return rc ? err_set(err, rc, "telling the parent: %s", strerror(-rc)) : 0;
+	return rc ? rc : tell(MESSAGE_VERIFIED, &verified, sizeof verified, err);
+}
+
+static int sample(int fd, unsigned node, const struct message_verify *order, struct err *err)
+{
+	struct message_sampled sampled = {.node = node};
+	int rc = segment_sample(fd, node, order->sample_pages, order->turn, &sampled.placement, err);
+	return rc ? rc : tell(MESSAGE_SAMPLED, &sampled, sizeof sampled, err);
 }
 
 int verifier_main(void)
@@ -53,7 +63,8 @@ int verifier_main(void)
 		return fail(&err);
 	}
 	for (uint32_t i = 0; i < order->n; i++) {
-		rc = verify(message.fds[i], order->node[i], &err);
+		rc = order->sample_pages ? sample(message.fds[i], order->node[i], order, &err)
+					 : verify(message.fds[i], order->node[i], &err);
 		close(message.fds[i]);
 		if (rc)
 			return fail(&err);

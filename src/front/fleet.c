@@ -103,6 +103,7 @@ void fleet_worker_up(struct front *front, const struct message_worker_up *up, co
 	worker->duty = up->duty;
 	if (up->duty == WORKER_SERVES)
 		begin_serving(worker);
+	worker->degraded = up->degraded != 0;
 	worker->next = fleet->workers;
 	fleet->workers = worker;
 }
@@ -132,6 +133,13 @@ void fleet_settle(struct fleet *fleet)
 {
 	for (struct front_worker *w = fleet->workers; w; w = w->next)
 		worker_settle(w);
+}
+
+void fleet_worker_copy(struct fleet *fleet, const struct message_worker_copy *is)
+{
+	for (struct front_worker *worker = fleet->workers; worker; worker = worker->next)
+		if (worker->index == is->worker)
+			worker->degraded = is->degraded != 0;
 }
 
 void fleet_worker_down(struct front *front, uint32_t index)
@@ -165,11 +173,25 @@ static uint64_t rank_of(const struct front_worker *worker, uint64_t beginning)
 	return XXH3_64bits_withSeed(&worker->index, sizeof worker->index, beginning);
 }
 
-static struct front_worker *least_busy(struct fleet *fleet, const struct fleet_model *model)
+/* Whether new calls are to go to good copies alone: one of them has room. */
+static bool good_has_room(const struct fleet *fleet, const struct fleet_model *model)
+{
+	for (struct front_worker *w = fleet->workers; w; w = w->next)
+		if (w->model == model && worker_is_ready(w) && !w->degraded && w->n_calls < fleet->max_running)
+			return true;
+	return false;
+}
+
+static bool may_take(struct front_worker *worker, const struct fleet_model *model, bool good_only)
+{
+	return worker->model == model && worker_is_ready(worker) && !(good_only && worker->degraded);
+}
+
+static struct front_worker *least_busy(struct fleet *fleet, const struct fleet_model *model, bool good_only)
 {
 	struct front_worker *best = NULL;
 	for (struct front_worker *w = fleet->workers; w; w = w->next) {
-		if (w->model != model || !worker_is_ready(w))
+		if (!may_take(w, model, good_only))
 			continue;
 		/* Equally busy ones take turns. */
 		if (!best || load_of(w) < load_of(best) ||
@@ -181,12 +203,13 @@ static struct front_worker *least_busy(struct fleet *fleet, const struct fleet_m
 
 struct front_worker *fleet_choose(struct fleet *fleet, const struct fleet_model *model, uint64_t beginning)
 {
-	struct front_worker *best = least_busy(fleet, model);
+	bool good_only = good_has_room(fleet, model);
+	struct front_worker *best = least_busy(fleet, model, good_only);
 	if (!best || !beginning)
 		return best;
 	uint64_t most = load_of(best) + MARGIN_BYTES;
 	for (struct front_worker *w = fleet->workers; w; w = w->next)
-		if (w->model == model && worker_is_ready(w) && load_of(w) <= most &&
+		if (may_take(w, model, good_only) && load_of(w) <= most &&
 		    rank_of(w, beginning) > rank_of(best, beginning))
 			best = w;
 	return best;

@@ -13,6 +13,10 @@
  * moves its own share of the beginnings and no other, its successor gets the same share back, and calls turned away by
  * a long queue agree on their second choice, too.
  *
+ * A worker whose copy is degraded (some of its pages are on other nodes) reads them slowly, and from the memory that
+ * the workers of good copies read theirs from. So it gets calls only while each ready worker of a good copy has as many
+ * as it computes at a time (max_running), or there is none; its share of the beginnings moves as with a death.
+ *
  * Rejected: a tree of what each worker has cached (it is the workers that evict, and the front would have to follow);
  * hashing the system message alone (all of a tenant's calls share it, so that every conversation would be spilled over
  * all workers as soon as there are more calls than one worker takes). */
@@ -41,6 +45,7 @@ struct fleet {
 	uint32_t n_models;
 	struct front_worker *workers; /* list, owned */
 	bool by_beginning;	      /* workers have a prefix cache */
+	uint32_t max_running;	      /* calls a worker computes at a time; with more it has no room */
 };
 
 enum { FLEET_BEGINNING_BYTES = 256 };
@@ -53,6 +58,8 @@ int fleet_flip(struct fleet *fleet, const struct message_flip *flip);
 void fleet_settle(struct fleet *fleet);
 /* Models that are not in the parent's list any more, and have no worker, are forgotten. */
 void fleet_forget(struct fleet *fleet, const struct message_state *state);
+/* Its copy is degraded, or good again; a worker that is not known is none. */
+void fleet_worker_copy(struct fleet *fleet, const struct message_worker_copy *is);
 /* A worker is gone: its calls fail. */
 void fleet_worker_down(struct front *front, uint32_t index);
 

@@ -210,6 +210,7 @@ static int obey(struct front *front, struct message *message)
 	const struct message_worker_up *up = message_payload(message, sizeof *up, 3);
 	const struct message_worker_down *down = message_payload(message, sizeof *down, 0);
 	const struct message_flip *flip = message_payload(message, sizeof *flip, 0);
+	const struct message_worker_copy *copy = message_payload(message, sizeof *copy, 0);
 	const struct message_state *state = message_payload(message, sizeof *state, 0);
 	const struct message_figures *figures = message_payload(message, sizeof *figures, 0);
 	if (message->type == MESSAGE_WORKER_UP && up) {
@@ -220,6 +221,8 @@ static int obey(struct front *front, struct message *message)
 		fleet_worker_down(front, down->worker);
 	} else if (message->type == MESSAGE_FLIP && flip) {
 		return fleet_flip(&front->fleet, flip);
+	} else if (message->type == MESSAGE_WORKER_COPY && copy) {
+		fleet_worker_copy(&front->fleet, copy);
 	} else if (message->type == MESSAGE_STATE && state &&
 		   state->n_nodes <= sizeof state->node / sizeof *state->node &&
 		   state->n_models <= sizeof state->model / sizeof *state->model) {
@@ -352,6 +355,7 @@ static int start(struct front *front, struct err *err)
 	if (rc)
 		return rc;
 	front->fleet.by_beginning = front->order.prefix_cache;
+	front->fleet.max_running = front->order.max_running;
 	if (!memchr(front->order.cors_origins, 0, sizeof front->order.cors_origins))
 		return err_set(err, -EPROTO, "the parent's list of origins does not end");
 	rc = cors_init(&front->cors, front->order.cors_origins);

@@ -60,6 +60,10 @@ void metrics_figures_write(const struct message_figures *figures, uint64_t now_n
 		     figures->worker_private_peak_bytes);
 	write_cpu(out, figures);
 	metrics_nodes_write(figures, now_ns, out);
+	metrics_text_single(out, "weightd_weight_sampled_pages_total", "counter",
+			    "Pages of weights that samples asked the kernel about.", figures->sampled_pages);
+	metrics_text_single(out, "weightd_weight_sampled_misplaced_total", "counter",
+			    "Of these, pages that were on another node.", figures->sampled_misplaced);
 	metrics_text_single(out, "weightd_front_restarts_total", "counter", "Fronts replaced since the daemon started.",
 			    figures->front_restarts);
 	metrics_text_family(out, "weightd_hang_kills_total", "counter",

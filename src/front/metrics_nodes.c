@@ -92,8 +92,13 @@ static void write_proof(const struct message_figures *figures, uint64_t now_ns, 
 		if (has_weights(n))
 			api_json_format(out, "weightd_weight_placement_verified{node=\"%u\"} %d\n", n->node,
 					n->verified != 0);
+	metrics_text_family(out, "weightd_weight_degraded_copies", "gauge",
+			    "Copies on the node of which pages are known to be on other nodes.");
+	for (const struct figures_node *n = figures->node; n < end; n++)
+		if (has_weights(n))
+			api_json_format(out, "weightd_weight_degraded_copies{node=\"%u\"} %u\n", n->node, n->degraded);
 	metrics_text_family(out, "weightd_weight_check_age_seconds", "gauge",
-			    "Since the kernel was last asked; weightctl status asks again.");
+			    "Since the kernel was last asked about all pages; weightctl status asks again.");
 	for (const struct figures_node *n = figures->node; n < end; n++)
 		if (has_weights(n))
 			api_json_format(out, "weightd_weight_check_age_seconds{node=\"%u\"} %.3f\n", n->node,

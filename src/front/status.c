@@ -118,9 +118,9 @@ void status_model_path(struct front *front, struct connection *connection, const
 	answer_model(front, connection, ROUTE_MODEL, decoded, decode(name, decoded, sizeof decoded));
 }
 
-/* From good to bad. */
-enum health { HEALTH_OK, HEALTH_LOADING, HEALTH_STALLED, HEALTH_FAILING, HEALTH_FAILED };
-static const char *const health_name[] = {"ok", "loading", "stalled", "failing", "failed"};
+/* From good to bad. Degraded still serves: slower than it should, as some weights are read from other nodes. */
+enum health { HEALTH_OK, HEALTH_DEGRADED, HEALTH_LOADING, HEALTH_STALLED, HEALTH_FAILING, HEALTH_FAILED };
+static const char *const health_name[] = {"ok", "degraded", "loading", "stalled", "failing", "failed"};
 
 /* What the parent says of the model, and what its workers show. */
 static enum health model_health(struct front *front, const struct message_model *model, uint64_t now_ns)
@@ -133,7 +133,8 @@ static enum health model_health(struct front *front, const struct message_model 
 		return HEALTH_FAILED;
 	if (model->standing == STANDING_FAILING)
 		return HEALTH_FAILING;
-	return fleet ? of_fleet[fleet_check(&front->fleet, fleet, now_ns)] : HEALTH_LOADING;
+	enum health health = fleet ? of_fleet[fleet_check(&front->fleet, fleet, now_ns)] : HEALTH_LOADING;
+	return health == HEALTH_OK && model->degraded ? HEALTH_DEGRADED : health;
 }
 
 /* Unverified is no reason not to be asked: answers do not depend on it. */
@@ -182,7 +183,7 @@ void status_health(struct front *front, struct connection *connection, enum fron
 	api_json_text(out, ",\"message\":");
 	api_json_string(out, front->state.text, strnlen(front->state.text, sizeof front->state.text));
 	api_json_text(out, "}");
-	reply(front, connection, route, worst == HEALTH_OK ? 200 : 503, NULL, out);
+	reply(front, connection, route, worst <= HEALTH_DEGRADED ? 200 : 503, NULL, out);
 }
 
 /* One sample for each word, so that a query finds those that are not ok without knowing the words. */

@@ -35,6 +35,7 @@ struct front_worker {
 	uint64_t waiting_bytes; /* of the prompts of those calls that have shown no token yet */
 	uint64_t n_routed;	/* calls given to it, ever */
 	uint64_t busy_since_ns; /* since when it has calls without a break */
+	bool degraded;		/* pages of its copy are on other nodes */
 	bool closed;		/* no longer in the fleet; waits for its operations to end */
 	struct front_worker *next;
 };

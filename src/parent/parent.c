@@ -307,6 +307,7 @@ static void start_due(struct parent *parent, uint64_t now)
 	models_load_next(parent);
 	adapters_turn(parent, now);
 	wishes_turn(parent);
+	verify_turn(parent, now);
 }
 
 static void run(struct parent *parent)

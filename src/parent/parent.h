@@ -38,8 +38,17 @@ struct parent_copy {
 	struct message_segment segment; /* what the loader, later the verifier, said */
 	int fd;				/* read-only descriptor */
 	bool stored;			/* the service manager has one, too */
-	uint64_t checked_ns;
+	uint32_t id;			/* never used again */
+	bool check_due, sample_due;	/* all of its pages are to be asked for, or some */
+	uint64_t checked_ns, sampled_ns;
+	uint64_t sampled_pages, sampled_misplaced; /* by the last sample */
 };
+
+/* Some of its pages are known to be on other nodes. */
+static inline bool copy_is_degraded(const struct parent_copy *copy)
+{
+	return copy->segment.report.placement.misplaced != 0;
+}
 
 enum change_state {
 	CHANGE_NONE,
@@ -180,7 +189,6 @@ struct parent {
 	struct parent_adapter *adapters;      /* list, owned */
 	struct parent_adapter *adapter_loads; /* the one that the adapter loader makes; NULL: none */
 	uint32_t adapter_id;		      /* the last one given */
-	uint32_t copy_changes;		      /* of which copies there are */
 
 	struct parent_model models[CONFIG_MODELS_MAX];
 	struct parent_worker workers[PARENT_WORKERS_MAX];
@@ -198,9 +206,15 @@ struct parent {
 	int exit_status;
 
 	struct control *control;
-	uint32_t verify_copy;		      /* number of the first copy in the verifier's order */
-	uint32_t verify_n;		      /* of them, how many it has reported */
-	uint32_t verify_changes;	      /* copy_changes when it began */
+	/* placement (parent_verify.c) */
+	uint32_t copy_id;			   /* the last one given */
+	uint32_t verify_ids[MESSAGE_MAX_FDS];	   /* [verify_n] the copies that the verifier has, in order */
+	uint32_t verify_n, verify_heard;	   /* heard: so many of them it has answered for */
+	bool verify_samples;			   /* it takes samples; false: it counts */
+	bool verify_all;			   /* somebody waits for a count of all copies */
+	uint64_t sampled_copies_ns, sample_turn;   /* when samples were last due, and how often that was */
+	uint64_t sampled_pages, sampled_misplaced; /* by all of them */
+
 	const struct parent_worker *benching; /* it measures itself; NULL: none does */
 };
 
@@ -230,7 +244,8 @@ const char *parent_restart(const struct parent *parent, const struct parent_mode
 /* Begins an orderly stop; a second call ends everything at once. */
 void parent_stop(struct parent *parent);
 
-/* Starts a verifier over all copies unless one runs already. 0 or -errno. */
+/* Has all pages of all copies counted, unless that is being done already; control_verified comes when it is. 0 or
+ * -errno; -ENOENT: there are none. */
 int parent_verify(struct parent *parent, struct err *err);
 
 /* Have a worker measure itself, or judge its numerics; control_benched comes when it has. -EBUSY, -EAGAIN: none is

@@ -20,7 +20,6 @@ void adapter_drop_copies(struct parent *parent, struct parent_adapter *adapter)
 	for (uint32_t i = 0; i < adapter->n_copies; i++)
 		close(adapter->copies[i].fd);
 	adapter->n_copies = 0;
-	parent->copy_changes++;
 	/* By name: also what a loader that was killed never reported. */
 	if (segment_remove_generation(parent->config.instance, adapter->name, adapter->id, &err) < 0)
 		log_warning("adapter '%s': %s", adapter->name, err.text);
@@ -94,9 +93,7 @@ static void take_segment(struct parent *parent, struct message *message)
 		return;
 	}
 	struct parent_copy *copy = &adapter->copies[adapter->n_copies++];
-	parent->copy_changes++;
-	*copy = (struct parent_copy){.segment = *segment, .fd = message->fds[0], .checked_ns = clock_now_ns()};
-	copy->segment.name[sizeof copy->segment.name - 1] = '\0';
+	copy_init(parent, copy, segment, message->fds[0]);
 }
 
 void adapter_loader_message(struct parent *parent, struct message *message)

@@ -47,6 +47,7 @@ static void add_copy(struct message_figures *figures, const struct parent_copy *
 	node->huge_bytes += copy->segment.report.huge_bytes;
 	node->giant_bytes += copy->segment.report.giant_bytes;
 	node->verified &= placement_verified(p);
+	node->degraded += copy_is_degraded(copy);
 	node->pages += p->pages;
 	node->on_node += p->on_node;
 	node->misplaced += p->misplaced;
@@ -112,6 +113,8 @@ static void fill(const struct parent *parent, struct message_figures *figures)
 	for (const struct parent_adapter *a = parent->adapters; a; a = a->next)
 		for (uint32_t c = 0; c < a->n_copies; c++)
 			add_copy(figures, &a->copies[c]);
+	figures->sampled_pages = parent->sampled_pages;
+	figures->sampled_misplaced = parent->sampled_misplaced;
 	figures->front_restarts = parent->front_restarts;
 	figures->worker_hangs = parent->hangs[CHILD_WORKER];
 	figures->front_hangs = parent->hangs[CHILD_FRONT];

@@ -42,8 +42,23 @@ void front_introduce(struct parent *parent, const struct parent_worker *worker)
 	up.created = model->created;
 	up.context_tokens = (uint32_t)parent_context(parent, worker_copy(model, worker));
 	up.duty = worker->duty;
+	up.degraded = worker_is_degraded(parent, worker);
 	int fds[3] = {worker->channel.memory, worker->channel.to_worker, worker->channel.to_front};
 	tell(parent, MESSAGE_WORKER_UP, &up, sizeof up, fds, 3);
+}
+
+void front_tell_copy(struct parent *parent, const struct parent_copy *copy)
+{
+	for (uint32_t i = 0; i < parent->n_workers; i++) {
+		const struct parent_worker *worker = &parent->workers[i];
+		struct idset nodes;
+		if (!worker->ready)
+			continue;
+		worker_copy_nodes(parent, worker, &nodes);
+		struct message_worker_copy is = {i, worker_is_degraded(parent, worker)};
+		if (idset_has(&nodes, copy->segment.node))
+			front_tell(parent, MESSAGE_WORKER_COPY, &is, sizeof is);
+	}
 }
 
 void front_lose_worker(struct parent *parent, uint32_t worker)
@@ -51,6 +66,20 @@ void front_lose_worker(struct parent *parent, uint32_t worker)
 	struct message_worker_down down = {worker};
 	if (parent->front.pid)
 		tell(parent, MESSAGE_WORKER_DOWN, &down, sizeof down, NULL, 0);
+}
+
+/* The first of a model's degraded copies, in words; the number of them. */
+static uint32_t degraded_copies(const struct parent_model *model, char *text, size_t size)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < model->n_copies; i++) {
+		const struct parent_copy *copy = &model->copies[i];
+		const struct placement *p = &copy->segment.report.placement;
+		if (copy_is_degraded(copy) && n++ == 0)
+			snprintf(text, size, "node %u: %llu of %llu pages of its copy are on other nodes",
+				 copy->segment.node, (unsigned long long)p->misplaced, (unsigned long long)p->pages);
+	}
+	return n;
 }
 
 static void add_model(struct message_state *state, const struct parent *parent, uint32_t index)
@@ -61,12 +90,18 @@ static void add_model(struct message_state *state, const struct parent *parent, 
 	snprintf(model->name, sizeof model->name, "%s", name);
 	snprintf(model->why, sizeof model->why, "%.255s", why);
 	model->standing = standing;
+	char degraded[sizeof model->why];
+	model->degraded = degraded_copies(&parent->models[index], degraded, sizeof degraded);
+	if (model->degraded && !model->why[0])
+		snprintf(model->why, sizeof model->why, "%s", degraded);
 	state->loading += standing == STANDING_COMES;
 	state->failed += standing == STANDING_FAILED;
 	if (standing == STANDING_FAILED || standing == STANDING_FAILING)
 		snprintf(state->text, sizeof state->text, "%.255s", why);
 	else if (standing == STANDING_COMES && !state->text[0])
 		snprintf(state->text, sizeof state->text, "loading model '%s'", name);
+	else if (model->degraded && !state->text[0])
+		snprintf(state->text, sizeof state->text, "model '%.60s': %.180s", name, degraded);
 }
 
 static void add_weights(struct message_state *state, const struct parent_copy *copies, uint32_t n_copies)
@@ -149,6 +184,7 @@ void front_start(struct parent *parent)
 		.request_seconds = c->request_seconds,
 		.has_tcp = parent->tcp_fd >= 0,
 		.has_keys = parent->keys_fd >= 0,
+		.max_running = c->max_running,
 		.max_workers = (c->n_models + 1) * parent->plan.n_workers, /* one model may have two generations */
 		.http_adapters = c->adapter_dir[0] != '\0',
 		.metrics_aliases = c->metrics_aliases,

@@ -45,11 +45,10 @@ static void drop_copies(struct parent *parent, struct parent_model *model)
 	}
 	copies_unstore(parent, model, change->copies, change->n_copies);
 	change->n_copies = 0;
-	parent->copy_changes++;
 }
 
 /* The copies that come take the places of those of the same nodes, which are then the change's. */
-static void exchange_copies(struct parent *parent, struct parent_model *model)
+static void exchange_copies(struct parent_model *model)
 {
 	struct parent_change *change = &model->change;
 	for (uint32_t i = 0; i < change->n_copies; i++)
@@ -61,7 +60,6 @@ static void exchange_copies(struct parent *parent, struct parent_model *model)
 			model->copies[k] = comes;
 			break;
 		}
-	parent->copy_changes++;
 }
 
 /* --- workers ---------------------------------------------------------------------------------- */
@@ -206,7 +204,7 @@ static void flip(struct parent *parent, struct parent_model *model)
 {
 	struct parent_change *change = &model->change;
 	change->state = CHANGE_LEAVING;
-	exchange_copies(parent, model);
+	exchange_copies(model);
 	model->generation = change->generation;
 	model->created = (uint64_t)time(NULL);
 	model->pace = change->pace;

@@ -103,6 +103,7 @@ void front_message(struct parent *parent, struct message *message);
 void front_ended(struct parent *parent, int wait_status);
 void front_tell_state(struct parent *parent);
 void front_introduce(struct parent *parent, const struct parent_worker *worker);
+void front_tell_copy(struct parent *parent, const struct parent_copy *copy); /* to be good, or degraded, from now on */
 void front_lose_worker(struct parent *parent, uint32_t worker);
 /* Any other message; nothing without a front. */
 void front_tell(struct parent *parent, enum message_type type, const void *payload, size_t n_bytes);
@@ -119,6 +120,7 @@ void worker_forget(struct parent *parent, struct parent_worker *worker); /* it h
 const struct parent_copy *worker_copy(const struct parent_model *model, const struct parent_worker *worker);
 bool worker_serves(const struct parent_worker *worker); /* it is there to be given calls, now or when it is ready */
 void worker_message(struct parent *parent, struct parent_worker *worker, struct message *message);
+bool worker_is_degraded(const struct parent *parent, const struct parent_worker *worker); /* a copy that it reads is */
 /* The nodes whose copies it reads. */
 void worker_copy_nodes(const struct parent *parent, const struct parent_worker *worker, struct idset *out);
 /* Its parts, as plan_parts has them. */
@@ -143,6 +145,8 @@ void notify_stopping(void);
 void notify_turn(struct parent *parent, uint64_t now_ns); /* the status line when it has changed, and the watchdog */
 
 /* parent_verify.c */
+void copy_init(struct parent *parent, struct parent_copy *copy, const struct message_segment *segment, int fd);
+void verify_turn(struct parent *parent, uint64_t now_ns); /* samples, when they are due */
 void verify_message(struct parent *parent, struct message *message);
 void verify_ended(struct parent *parent, int wait_status);
 

@@ -21,12 +21,11 @@ static void fail_model(struct parent *parent, struct parent_model *model, const 
 	wish_failed(parent, model, text);
 }
 
-static void close_copies(struct parent *parent, struct parent_model *model)
+static void close_copies(struct parent_model *model)
 {
 	for (uint32_t i = 0; i < model->n_copies; i++)
 		close(model->copies[i].fd);
 	model->n_copies = 0;
-	parent->copy_changes++;
 }
 
 static void remove_segments(const struct parent *parent, const struct parent_model *model)
@@ -39,7 +38,7 @@ static void remove_segments(const struct parent *parent, const struct parent_mod
 /* After a failure: also what a loader that was killed never reported. */
 void models_drop_copies(struct parent *parent, struct parent_model *model)
 {
-	close_copies(parent, model);
+	close_copies(model);
 	model->adopted = false;
 	remove_segments(parent, model);
 	leftovers_unstore(parent, model);
@@ -51,7 +50,7 @@ void models_close(struct parent *parent)
 	adapters_close(parent);
 	generations_close(parent);
 	for (uint32_t i = 0; i < parent->config.n_models; i++)
-		close_copies(parent, &parent->models[i]);
+		close_copies(&parent->models[i]);
 	/* What the service manager stores stays there: it knows whether this is a stop or a restart. A daemon that did
 	 * not get through its start leaves everything to the next one. */
 	if (parent->started && !parent->config.keep_weights &&
@@ -257,9 +256,7 @@ static void take_segment(struct parent *parent, struct parent_model *model, stru
 		return;
 	}
 	struct parent_copy *copy = (changes ? model->change.copies : model->copies) + (*n_copies)++;
-	parent->copy_changes++;
-	*copy = (struct parent_copy){.segment = *segment, .fd = message->fds[0], .checked_ns = clock_now_ns()};
-	copy->segment.name[sizeof copy->segment.name - 1] = '\0';
+	copy_init(parent, copy, segment, message->fds[0]);
 	model->adopted |= copy->segment.adopted;
 	tell_segment(parent, model, &copy->segment);
 	placement_refused(parent, &copy->segment.report.placement.refused);
@@ -403,7 +400,7 @@ static void ended_first(struct parent *parent, struct parent_model *model, int w
 	} else if (model->adopting) {
 		/* Damaged leftovers, or too little memory to look at them, are no reason not to serve. A stop is no
 		 * reason to lose them. */
-		close_copies(parent, model);
+		close_copies(model);
 		if (!parent->stopping) {
 			log_warning("model '%s': the loader was %s while it checked what an earlier daemon left",
 				    model->config->name, child_describe(&parent->loader, wait_status, how, sizeof how));

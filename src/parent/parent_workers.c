@@ -113,6 +113,19 @@ const struct parent_copy *worker_copy(const struct parent_model *model, const st
 	return copy_on(model, worker->plan.copy_node, worker->generation);
 }
 
+bool worker_is_degraded(const struct parent *parent, const struct parent_worker *worker)
+{
+	const struct parent_model *model = &parent->models[worker->model];
+	struct idset nodes;
+	worker_copy_nodes(parent, worker, &nodes);
+	for (int node = idset_first(&nodes); node >= 0; node = idset_next(&nodes, node)) {
+		const struct parent_copy *copy = copy_on(model, (unsigned)node, worker->generation);
+		if (copy && copy_is_degraded(copy))
+			return true;
+	}
+	return false;
+}
+
 /* A copy that several parts read comes with the first of them. */
 static int give_parts(const struct parent_worker *worker, const struct parent_model *model,
 		      const struct plan_worker *const *parts, unsigned n_parts)

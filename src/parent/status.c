@@ -66,6 +66,12 @@ static void add_copy(doc d, val copies, const struct parent_copy *copy)
 	add_uint(d, c, "unknown", p->unknown);
 	add_str(d, c, "placement", copy_placement(copy));
 	add_uint(d, c, "checked_ms_ago", (clock_now_ns() - copy->checked_ns) / MS);
+	add_str(d, c, "state", copy_is_degraded(copy) ? "degraded" : "good");
+	if (copy->sampled_ns) {
+		add_uint(d, c, "sampled_ms_ago", (clock_now_ns() - copy->sampled_ns) / MS);
+		add_uint(d, c, "sampled_pages", copy->sampled_pages);
+		add_uint(d, c, "sampled_misplaced", copy->sampled_misplaced);
+	}
 }
 
 /* How the load went, as the log told it. */

@@ -22,7 +22,7 @@ static void set_ready(unsigned i, uint64_t ready)
 static void setup(void)
 {
 	struct err err = {""};
-	fleet = (struct fleet){.n_models = 2, .by_beginning = true};
+	fleet = (struct fleet){.n_models = 2, .by_beginning = true, .max_running = 4};
 	for (unsigned i = 0; i < N_WORKERS; i++) {
 		worker[i] = (struct front_worker){.index = i, .model = &fleet.model[0], .next = fleet.workers};
 		ck_assert_msg(channel_create(&worker[i].fds, &err) == 0, "%s", err.text);
@@ -244,6 +244,60 @@ START_TEST(only_ready_workers_of_the_model_are_chosen)
 }
 END_TEST
 
+static void set_degraded(unsigned i, uint32_t degraded)
+{
+	fleet_worker_copy(&fleet, &(struct message_worker_copy){.worker = i, .degraded = degraded});
+}
+
+START_TEST(degraded_copies_get_what_good_ones_have_no_room_for)
+{
+	unsigned n[N_WORKERS] = {0};
+	for (unsigned i = 2; i < N_WORKERS; i++)
+		set_degraded(i, 1);
+	set_degraded(N_WORKERS, 1); /* unknown: it went meanwhile */
+	for (unsigned i = 0; i < 2 * 4; i++)
+		n[route(0)]++;
+	ck_assert_uint_eq(n[0], 4);
+	ck_assert_uint_eq(n[1], 4);
+	/* Both are full: now the shortest queue of all. */
+	for (unsigned i = 2; i < N_WORKERS; i++)
+		n[route(0)]++;
+	for (unsigned i = 2; i < N_WORKERS; i++)
+		ck_assert_uint_eq(n[i], 1);
+	worker[1].n_calls--;
+	ck_assert_uint_eq(route(0), 1);
+	set_degraded(5, 0);
+	ck_assert_uint_eq(route(0), 5);
+	/* Nobody is good: degraded ones serve. */
+	for (unsigned i = 0; i < N_WORKERS; i++)
+		set_degraded(i, 1);
+	worker[7].n_calls = 0;
+	ck_assert_uint_eq(route(0), 7);
+	/* A good one that is not ready is none. */
+	set_degraded(3, 0);
+	set_ready(3, 0);
+	worker[6].n_calls = 0;
+	ck_assert_uint_eq(route(0), 6);
+}
+END_TEST
+
+START_TEST(a_degraded_copy_moves_its_own_share_and_no_other)
+{
+	for (unsigned tenant = 0; tenant < 1000; tenant++) {
+		uint64_t beginning = beginning_of(tenant, 'a', 400);
+		unsigned home = route(beginning);
+		worker[home].n_calls = 0;
+		set_degraded(4, 1);
+		unsigned now = route(beginning);
+		worker[now].n_calls = 0;
+		set_degraded(4, 0);
+		ck_assert(home == 4 ? now != 4 : now == home);
+		ck_assert_uint_eq(route(beginning), home);
+		worker[home].n_calls = 0;
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("fleet");
@@ -259,6 +313,8 @@ int main(void)
 	tcase_add_test(tests, beginnings_are_spread_evenly);
 	tcase_add_test(tests, a_death_moves_its_own_share_and_no_other);
 	tcase_add_test(tests, only_ready_workers_of_the_model_are_chosen);
+	tcase_add_test(tests, degraded_copies_get_what_good_ones_have_no_room_for);
+	tcase_add_test(tests, a_degraded_copy_moves_its_own_share_and_no_other);
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);
 }

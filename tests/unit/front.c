@@ -393,6 +393,34 @@ START_TEST(health_tells_loading_ok_stalled_and_failed)
 }
 END_TEST
 
+START_TEST(a_degraded_copy_is_told_and_avoided)
+{
+	struct message_serve order = rig_order(backends[_i], 8);
+	struct message_state state = {
+		.n_models = 1,
+		.model = {{.name = "small", .standing = STANDING_SERVED, .degraded = 1, .why = "node 1: as told"}}};
+	const struct message_worker_copy degraded = {.worker = 1, .degraded = 1};
+	bool served[RIG_WORKERS] = {false};
+	rig_start(&rig, &order);
+	for (unsigned i = 0; i < RIG_WORKERS; i++)
+		rig_worker_up(&rig, i, "small");
+	ck_assert_int_eq(message_send(rig.control, MESSAGE_WORKER_COPY, &degraded, sizeof degraded, NULL, 0), 0);
+	ck_assert_int_eq(message_send(rig.control, MESSAGE_STATE, &state, sizeof state, NULL, 0), 0);
+	rig_worker_up(&rig, 0, "small"); /* and what was sent before has been read */
+	rig_check(&rig, "GET", "/health", NULL, 200,
+		  "{\"status\":\"degraded\",\"models\":[{\"id\":\"small\",\"status\":\"degraded\","
+		  "\"message\":\"node 1: as told\"}]");
+	rig_metric(&rig, "weightd_model_health{model=\"small\",health=\"degraded\"} 1\n");
+	struct rig_client client = rig_connect(&rig);
+	for (unsigned i = 0; i < 2 * RIG_WORKERS; i++)
+		served[served_by(&client, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}")] = true;
+	for (unsigned i = 0; i < RIG_WORKERS; i++)
+		ck_assert(served[i] == (i != degraded.worker));
+	rig_close(&client);
+	rig_stop(&rig);
+}
+END_TEST
+
 START_TEST(a_model_that_is_not_served_has_its_reason_and_the_others_go_on)
 {
 	static const struct {
@@ -450,6 +478,7 @@ int main(void)
 	tcase_add_loop_test(tests, pipelined_requests_are_answered_in_order, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, errors_name_what_is_wrong, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, health_tells_loading_ok_stalled_and_failed, 0, N_BACKENDS);
+	tcase_add_loop_test(tests, a_degraded_copy_is_told_and_avoided, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, a_model_that_is_not_served_has_its_reason_and_the_others_go_on, 0, N_BACKENDS);
 	tcase_add_loop_test(tests, a_model_whose_workers_are_away_is_not_unknown, 0, N_BACKENDS);
 	suite_add_tcase(suite, tests);

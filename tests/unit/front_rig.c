@@ -50,6 +50,7 @@ struct message_serve rig_order(enum io_backend io, uint32_t max_queue)
 				      .max_request_bytes = 8 << 20,
 				      .client_buffer_bytes = 256 << 10,
 				      .max_queue = max_queue,
+				      .max_running = 32,
 				      .max_workers = RIG_WORKERS,
 				      .uid = UINT64_MAX,
 				      .gid = UINT64_MAX};

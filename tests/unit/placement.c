@@ -80,6 +80,25 @@ START_TEST(pages_that_could_not_be_bound_are_not_verified)
 }
 END_TEST
 
+START_TEST(some_pages_are_asked_about_alone)
+{
+	static const uint64_t page[] = {0, 7, 8, PAGES - 1};
+	char *map = map_pages(PAGES);
+	struct placement found;
+	struct refusals refused = {0};
+	ck_assert_int_eq(bind_mapping(map, PAGES * page_bytes, nodes[0], &refused, NULL), 0);
+	for (unsigned i = 0; i < 3; i++)
+		map[page[i] * page_bytes] = 1;
+	ck_assert_int_eq(placement_check_some(map, page, 4, nodes[0], &found), 0);
+	ck_assert_uint_eq(found.pages, 4);
+	ck_assert_uint_eq(found.on_node, 3);
+	ck_assert_uint_eq(found.absent, 1); /* asking makes none */
+	ck_assert_int_eq(placement_check_some(map, page, 3, nodes[0] + 1, &found), 0);
+	ck_assert_uint_eq(found.misplaced, 3);
+	ck_assert_int_eq(placement_check_some(map, page, PLACEMENT_SOME_MAX + 1, nodes[0], &found), -EINVAL);
+}
+END_TEST
+
 START_TEST(untouched_pages_are_absent)
 {
 	char *map = map_pages(PAGES);
@@ -184,6 +203,7 @@ int main(void)
 	TCase *tests = tcase_create("placement");
 	tcase_add_unchecked_fixture(tests, find_nodes, NULL);
 	tcase_add_test(tests, touched_pages_are_counted_on_their_node);
+	tcase_add_test(tests, some_pages_are_asked_about_alone);
 	tcase_add_test(tests, untouched_pages_are_absent);
 	tcase_add_test(tests, every_page_of_a_large_mapping_is_asked_about);
 	tcase_add_test(tests, addresses_that_are_not_mapped_are_never_on_a_node);

@@ -93,6 +93,29 @@ START_TEST(every_segment_is_counted)
 }
 END_TEST
 
+START_TEST(a_sample_asks_for_as_many_pages_as_ordered)
+{
+	static struct message reply;
+	struct segment_report made;
+	pid_t child;
+	int fd = published(&made), fds[2] = {dup(fd), dup(fd)}, socket_fd = start(&child);
+	struct message_verify order = {.n = 2, .sample_pages = 50, .turn = 3, .node = {node + 1, node}};
+	ck_assert_int_eq(message_send(socket_fd, MESSAGE_VERIFY, &order, sizeof order, fds, 2), 0);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(message_receive(socket_fd, &reply), 1);
+		ck_assert_uint_eq(reply.type, MESSAGE_SAMPLED);
+		const struct message_sampled *sampled = message_payload(&reply, sizeof *sampled, 0);
+		ck_assert_ptr_nonnull(sampled);
+		ck_assert_uint_eq(sampled->node, order.node[i]);
+		ck_assert_uint_eq(sampled->placement.pages, 50);
+		ck_assert_uint_eq(sampled->placement.misplaced, i ? 0 : 50);
+		ck_assert_uint_eq(sampled->placement.on_node, i ? 50 : 0);
+	}
+	ck_assert_int_eq(message_receive(socket_fd, &reply), 0);
+	ck_assert_int_eq(exit_status(child), 0);
+}
+END_TEST
+
 static void expect_failure(int socket_fd, pid_t child, const char *words)
 {
 	static struct message reply;
@@ -141,6 +164,7 @@ int main(void)
 	TCase *tests = tcase_create("verifier");
 	tcase_add_unchecked_fixture(tests, find_node, NULL);
 	tcase_add_test(tests, every_segment_is_counted);
+	tcase_add_test(tests, a_sample_asks_for_as_many_pages_as_ordered);
 	tcase_add_test(tests, a_segment_that_is_none_is_said_so);
 	tcase_add_test(tests, an_order_that_does_not_add_up_is_refused);
 	tcase_add_test(tests, without_a_parent_it_ends);
