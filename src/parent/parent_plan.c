@@ -72,6 +72,16 @@ int parent_make_plan(struct parent *parent, struct err *err)
 	return rc;
 }
 
+/* The plan has a worker on each node; which models join them. */
+static void print_joined(const struct config *config, FILE *out)
+{
+	for (uint32_t i = 0; i < config->n_models; i++)
+		if (config->models[i].parallel == PARALLEL_TENSOR)
+			fprintf(out, "model %s: parallel = tensor, so its workers on all nodes are %u process%s\n",
+				config->models[i].name, config->workers_per_node,
+				config->workers_per_node == 1 ? "" : "es");
+}
+
 int parent_plan(const struct config *config, FILE *out, struct err *err)
 {
 	static struct plan plan; /* large; one thread */
@@ -79,8 +89,10 @@ int parent_plan(const struct config *config, FILE *out, struct err *err)
 	int rc = topology_load(NULL, &topology, err);
 	if (rc == 0)
 		rc = make(topology, config, &plan, err);
-	if (rc == 0)
+	if (rc == 0) {
 		plan_print(&plan, topology, out);
+		print_joined(config, out);
+	}
 	topology_free(topology);
 	return rc;
 }

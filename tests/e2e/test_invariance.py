@@ -7,6 +7,7 @@ second of its making are taken out (repertoire.normalised)."""
 
 import concurrent.futures
 import random
+import subprocess
 import time
 
 import pytest
@@ -181,6 +182,8 @@ def test_parallel(start, model, expected, record):
     assert {part["copy_node"] for part in parts} == {copy["node"] for copy in status["models"][0]["copies"]}
     check(SHORT_REPERTOIRE, expected, answers_alone(daemon.http, SHORT_REPERTOIRE))
     check(SHORT_REPERTOIRE, expected, together(daemon.http, SHORT_REPERTOIRE, seed=41, n_others=8))
+    plan = subprocess.run([weightd.WEIGHTD, "--config", daemon.config, "--plan"], capture_output=True, text=True, check=True)
+    assert "model smollm2: parallel = tensor, so its workers on all nodes are 1 process\n" in plan.stdout
     record("answers of a worker over all nodes", 2 * len(SHORT_REPERTOIRE), f"{len(parts)} nodes")
 
 
