@@ -33,9 +33,9 @@
 static const struct pool {
 	uint64_t page_bytes;
 	unsigned flag;
-	int counter;	  /* in struct node_counters */
-	const char *name; /* of its pages, and of its directory in sysfs */
-	const char *directory;
+	int counter;	       /* in struct node_counters */
+	const char *name;      /* of its pages */
+	const char *directory; /* in sysfs */
 } pools[] = {
 	[SEGMENT_POOL_2M] = {UINT64_C(2) << 20, MFD_HUGE_2MB, NODE_POOL_2M, "2 MiB", "hugepages-2048kB"},
 	[SEGMENT_POOL_1G] = {UINT64_C(1) << 30, MFD_HUGE_1GB, NODE_POOL_1G, "1 GiB", "hugepages-1048576kB"},
