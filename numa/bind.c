@@ -61,9 +61,38 @@ int bind_thread_memory(unsigned node, struct err *err)
 	return 0;
 }
 
-int bind_process_memory(unsigned node, struct err *err)
+/* The program's own data, its stack and its libraries' tables were touched before anybody could say where. */
+static int move_process_memory(unsigned node, struct refusals *refused, struct err *err)
 {
-	return bind_thread_memory(node, err);
+	struct idset from, to;
+	idset_clear(&from);
+	idset_clear(&to);
+	idset_add(&to, node);
+	if (get_mempolicy(NULL, (unsigned long *)from.word, MASK_BITS, NULL, MPOL_F_MEMS_ALLOWED)) {
+		int rc = -errno;
+		return refusals_note(refused, NUMA_GET_MEMPOLICY, rc)
+			       ? 0
+			       : err_set(err, rc, "cannot read the nodes that memory may be on: %s", strerror(-rc));
+	}
+	idset_remove(&from, node);
+	/* A positive result is the number of pages that stayed: pinned, or there is no room for them. */
+	if (idset_first(&from) >= 0 &&
+	    migrate_pages(0, MASK_BITS, (unsigned long *)from.word, (unsigned long *)to.word) < 0) {
+		int rc = -errno;
+		return refusals_note(refused, NUMA_MIGRATE_PAGES, rc)
+			       ? 0
+			       : err_set(err, rc, "cannot move this process's memory to node %u: %s", node,
+					 strerror(-rc));
+	}
+	return 0;
+}
+
+int bind_process_memory(unsigned node, struct refusals *refused, struct err *err)
+{
+	int rc = bind_thread_memory(node, err);
+	if (rc && (node >= IDSET_MAX || !refusals_note(refused, NUMA_SET_MEMPOLICY, rc)))
+		return rc;
+	return move_process_memory(node, refused, err);
 }
 
 int bind_process_nodes(const struct idset *nodes, struct err *err)

@@ -12,9 +12,10 @@ int bind_thread_read(struct idset *out, struct err *err);
 /* Memory that the calling thread is the first to touch comes from `node` first (MPOL_PREFERRED, never OOM), whatever
  * policy it inherited; that of threads it starts, too. */
 int bind_thread_memory(unsigned node, struct err *err);
-/* New private memory of the calling process comes from there: to be called before it has other threads, or by its first
- * one when those have chosen for themselves. */
-int bind_process_memory(unsigned node, struct err *err);
+/* The same before a process has other threads, for all that it is going to have to itself; and what it has touched so
+ * far moves there. The kernel moves every page that no other process maps, also of shared memory: so this comes before
+ * a segment is attached. 0 also when a call was refused, which is added to *refused. */
+int bind_process_memory(unsigned node, struct refusals *refused, struct err *err);
 
 /* All new memory of the calling process, and of what it starts, comes from `nodes` alone (MPOL_BIND). */
 int bind_process_nodes(const struct idset *nodes, struct err *err);

@@ -17,6 +17,7 @@ static const char *const names[N_NUMA_CALLS] = {
 	[NUMA_GET_MEMPOLICY] = "get_mempolicy",
 	[NUMA_SET_MEMPOLICY] = "set_mempolicy",
 	[NUMA_MOVE_PAGES] = "move_pages",
+	[NUMA_MIGRATE_PAGES] = "migrate_pages",
 };
 
 const char *numa_call_name(enum numa_call call)
@@ -73,8 +74,8 @@ const char *refusals_format(const struct refusals *refusals, char *text, size_t 
 	return text;
 }
 
-/* The thread's own policy, read and set again. What cannot be read could not be put back: then a mode that there is not,
- * which is invalid unless the call is not even looked at. */
+/* The thread's own policy, read and set again. What cannot be read could not be put back: then a mode that there is
+ * not, which is invalid unless the call is not even looked at. */
 static void probe_thread(struct refusals *refusals)
 {
 	unsigned long nodes[IDSET_WORDS] = {0};

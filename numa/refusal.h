@@ -8,7 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum numa_call { NUMA_MBIND, NUMA_GET_MEMPOLICY, NUMA_SET_MEMPOLICY, NUMA_MOVE_PAGES, N_NUMA_CALLS };
+enum numa_call {
+	NUMA_MBIND,
+	NUMA_GET_MEMPOLICY,
+	NUMA_SET_MEMPOLICY,
+	NUMA_MOVE_PAGES,
+	NUMA_MIGRATE_PAGES,
+	N_NUMA_CALLS
+};
 
 struct refusals {
 	int32_t error[N_NUMA_CALLS]; /* errno by enum numa_call; 0: it was not refused */
@@ -29,8 +36,9 @@ bool refusals_add(struct refusals *refusals, const struct refusals *other);
 /* "mbind (EPERM: Operation not permitted), move_pages (...)"; "" for none. Returns `text`. */
 const char *refusals_format(const struct refusals *refusals, char *text, size_t size);
 
-/* Tries each call on a page of its own, bound to `node`, and on the calling thread's policy, which stays as it is. 0,
- * with what was refused added to *refusals, or -errno for want of a page. */
+/* Tries each call on a page of its own, bound to `node`, and on the calling thread's policy, which stays as it is; not
+ * migrate_pages, which is needed only where there are several nodes, and told there by who needs it. 0, with what was
+ * refused added to *refusals, or -errno for want of a page. */
 int refusals_probe(unsigned node, struct refusals *refusals);
 
 #endif

@@ -225,26 +225,24 @@ static int make_engine(struct worker *w, struct err *err)
 	return scheduler_new(&scheduler, &w->scheduler, err);
 }
 
-/* Where that is refused, the parent tells, once for all workers. */
-static int bind_memory(struct worker *w, struct err *err)
-{
-	int rc = bind_process_memory(w->order.node, err);
-	return refusals_note(&w->refused, NUMA_SET_MEMPOLICY, rc) ? 0 : rc;
-}
-
 static int start(struct worker *w, struct err *err)
 {
 	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
 	mallopt(M_ARENA_MAX, 1); /* compute threads hardly allocate: not worth memory of their own */
 	int rc = receive_order(w, err);
+	/* First of all: what is touched from here on is on the node, page tables of the weights included. Where that is
+	 * refused, the parent tells, once for all workers. */
+	if (!rc && !w->order.memory_is_bound)
+		rc = bind_process_memory(w->order.node, &w->refused, err);
 	if (!rc)
 		rc = attach_weights(w, err);
 	if (!rc)
 		rc = privilege_drop(w->order.uid, w->order.gid, err);
 	if (!rc)
-		rc = start_team(w, err); /* binds this thread, too, so all memory below is touched from its node */
+		rc = start_team(w, err);
+	/* Of the team's threads this is the first, and has chosen as the others have, for its CPU. */
 	if (!rc && !w->order.memory_is_bound)
-		rc = bind_memory(w, err);
+		(void)bind_thread_memory(w->order.node, NULL);
 	if (!rc)
 		rc = channel_attach(&w->channel_fds, CHANNEL_WORKER, &w->channel, err);
 	if (rc)
