@@ -23,8 +23,8 @@ static void count_status(const struct batch *batch, size_t n, unsigned node, str
 		int status = batch->status[i];
 		if (status >= 0)
 			(unsigned)status == node ? out->on_node++ : out->misplaced++;
-		else if (status == -ENOENT)
-			out->absent++;
+		else if (status == -ENOENT || status == -EFAULT)
+			out->absent++; /* Linux 6.1 gives EFAULT for private pages that were never touched */
 		else
 			out->unknown++;
 	}

@@ -9,7 +9,7 @@ struct placement {
 	uint64_t pages;	    /* base pages (4 KiB; a huge page counts as its parts) in the range: all are asked about */
 	uint64_t on_node;   /* on the wanted node */
 	uint64_t misplaced; /* on another node */
-	uint64_t absent;    /* not present (never touched, or swapped out) */
+	uint64_t absent;    /* not present (never touched, swapped out, or not even mapped) */
 	uint64_t unknown;   /* the kernel gave an error for the page */
 	struct refusals refused; /* of the calls that bind the pages and tell where they are: placement is unverified */
 };
