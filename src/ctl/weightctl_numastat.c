@@ -6,6 +6,7 @@
 #include <string.h>
 #include <yyjson.h>
 
+#include "shm/segment.h"
 #include "src/ctl/control_object.h"
 #include "src/ctl/machine.h"
 #include "src/ctl/numastat.h"
@@ -23,6 +24,7 @@ struct survey {
 	struct process *processes; /* [n_processes] owned, room for PROCESSES_MAX */
 	unsigned n_processes;
 	struct numastat_copy copies[NUMASTAT_COPIES_MAX];
+	char names[NUMASTAT_COPIES_MAX][SEGMENT_NAME_BYTES]; /* of the copies */
 	unsigned n_copies;
 };
 
@@ -49,19 +51,37 @@ static bool machine_row(const struct weightctl *ctl, const struct numastat_nodes
 
 /* --- gathering -------------------------------------------------------------------------------- */
 
-static void add_copies(struct survey *survey, yyjson_val *owners)
+/* A memfd has no name to be opened by, and none in status; but it was given that of its segment, and numa_maps has it.
+ */
+static int add_copy(struct survey *survey, const char *instance, const char *model, yyjson_val *copy)
 {
+	const char *name = yyjson_get_str(yyjson_obj_get(copy, "segment"));
+	char *room = survey->names[survey->n_copies];
+	if (name && name[0])
+		snprintf(room, SEGMENT_NAME_BYTES, "%s", name);
+	else if (!instance || !model ||
+		 segment_name(instance, model, (uint32_t)yyjson_get_uint(yyjson_obj_get(copy, "generation")),
+			      (unsigned)yyjson_get_uint(yyjson_obj_get(copy, "node")), room, NULL))
+		return -EINVAL;
+	survey->copies[survey->n_copies++] = (struct numastat_copy){.name = room};
+	return 0;
+}
+
+static int add_copies(struct survey *survey, yyjson_val *root, const char *list, struct err *err)
+{
+	const char *instance = yyjson_get_str(yyjson_obj_get(root, "instance"));
 	yyjson_val *owner, *copy;
 	size_t i, n, j, m;
-	yyjson_arr_foreach(owners, i, n, owner)
+	yyjson_arr_foreach(yyjson_obj_get(root, list), i, n, owner)
 	{
+		const char *name = yyjson_get_str(yyjson_obj_get(owner, "name"));
 		yyjson_arr_foreach(yyjson_obj_get(owner, "copies"), j, m, copy)
 		{
-			const char *name = yyjson_get_str(yyjson_obj_get(copy, "segment"));
-			if (name && survey->n_copies < NUMASTAT_COPIES_MAX)
-				survey->copies[survey->n_copies++] = (struct numastat_copy){.name = name};
+			if (survey->n_copies < NUMASTAT_COPIES_MAX && add_copy(survey, instance, name, copy))
+				return err_set(err, -EPROTO, "the daemon names a copy by nothing");
 		}
 	}
+	return 0;
 }
 
 /* A process that is gone, or not there at the moment, has no row. */
@@ -87,8 +107,10 @@ static int gather(const struct weightctl *ctl, yyjson_val *root, struct survey *
 	yyjson_val *worker;
 	size_t i, n;
 	int rc = numastat_nodes(ctl->sysroot, &survey->nodes, err);
-	add_copies(survey, yyjson_obj_get(root, "models"));
-	add_copies(survey, yyjson_obj_get(root, "adapters"));
+	if (!rc)
+		rc = add_copies(survey, root, "models", err);
+	if (!rc)
+		rc = add_copies(survey, root, "adapters", err);
 	if (!rc)
 		rc = add_process(ctl, survey, yyjson_obj_get(root, "parent"), "parent", err);
 	if (!rc)

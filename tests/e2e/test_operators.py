@@ -142,6 +142,14 @@ def test_numastat_counts_what_the_kernel_counts(daemon):
     assert all(copy["mappings"] for copy in found["copies"])
 
 
+def test_numastat_knows_copies_without_a_name(start, tiny):
+    daemon = start({"tiny": tiny}, {"backing": "memfd"})
+    found = json.loads(daemon.ctl("numastat", "--json").stdout)
+    copies = daemon.status()["models"][0]["copies"]
+    assert [sum(copy["bytes"]) for copy in found["copies"]] == [copy["bytes"] for copy in copies]
+    assert all(copy["mappings"] for copy in found["copies"])
+
+
 def test_numastat_agrees_with_numastat(daemon):
     if not shutil.which("numastat"):
         pytest.skip("numastat is not installed")
