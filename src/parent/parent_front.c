@@ -185,7 +185,7 @@ void front_start(struct parent *parent)
 		.has_tcp = parent->tcp_fd >= 0,
 		.has_keys = parent->keys_fd >= 0,
 		.max_running = c->max_running,
-		.max_workers = (c->n_models + 1) * parent->plan.n_workers, /* one model may have two generations */
+		.max_workers = c->n_models * parent->plan.n_workers, /* and for each its successor's channel */
 		.http_adapters = c->adapter_dir[0] != '\0',
 		.metrics_aliases = c->metrics_aliases,
 		.prefix_cache = c->prefix_cache_bytes != 0,
