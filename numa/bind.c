@@ -1,8 +1,10 @@
 #include "numa/bind.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <numaif.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,6 +20,29 @@ int bind_thread_read(struct idset *out, struct err *err)
 	if (sched_getaffinity(0, sizeof cpus, (cpu_set_t *)&cpus))
 		return err_set(err, -errno, "cannot read the thread's CPU affinity: %s", strerror(errno));
 	*out = cpus;
+	return 0;
+}
+
+int bind_process_read(pid_t pid, struct idset *out)
+{
+	char path[32];
+	struct idset found, cpus;
+	idset_clear(&found);
+	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+	DIR *tasks = opendir(path);
+	if (!tasks)
+		return errno == ENOENT ? -ESRCH : -errno;
+	for (const struct dirent *task; (task = readdir(tasks));) {
+		pid_t thread = (pid_t)strtol(task->d_name, NULL, 10);
+		idset_clear(&cpus);
+		/* "." and ".."; threads that have ended since they were listed. */
+		if (thread > 0 && !sched_getaffinity(thread, sizeof cpus, (cpu_set_t *)&cpus))
+			idset_or(&found, &cpus);
+	}
+	closedir(tasks);
+	if (idset_first(&found) < 0)
+		return -ESRCH;
+	*out = found;
 	return 0;
 }
 

@@ -2,12 +2,17 @@
 #ifndef WEIGHTD_NUMA_BIND_H
 #define WEIGHTD_NUMA_BIND_H
 
+#include <sys/types.h>
+
 #include "numa/idset.h"
 #include "numa/refusal.h"
 
 /* The calling thread's affinity. Binding outside the inherited set is -EINVAL and says so. */
 int bind_thread(const struct idset *cpus, struct err *err);
 int bind_thread_read(struct idset *out, struct err *err);
+/* The CPUs that threads of process `pid` may run on now, all together: those that are offline or out of its cpuset are
+ * not among them. -ESRCH when it is gone. */
+int bind_process_read(pid_t pid, struct idset *out);
 
 /* Memory that the calling thread is the first to touch comes from `node` first (MPOL_PREFERRED, never OOM), whatever
  * policy it inherited; that of threads it starts, too. */

@@ -20,6 +20,7 @@
  * one order of all four, either the producer sees the room or the consumer sees the flag. */
 #include "shm/channel.h"
 #include "shm/channel_layout.h"
+#include "shm/memfd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,17 +36,21 @@ enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW, RING_MASK = CHANNEL_RING_BYTES - 1 }
 
 static int create_memory(struct err *err)
 {
-	int fd = memfd_create("weightd-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_open_new("weightd-channel", err);
 	if (fd < 0)
-		return err_set(err, -errno, "channel: memfd_create: %s", strerror(errno));
+		return fd;
 	struct {
 		uint64_t magic;
 		uint32_t version, ring_bytes;
 	} head = {CHANNEL_MAGIC, CHANNEL_VERSION, CHANNEL_RING_BYTES};
 	static_assert(sizeof head == 16 && offsetof(struct channel_memory, ring_bytes) == 12, "as in channel_memory");
+	int rc = memfd_allocate(fd, sizeof(struct channel_memory), err);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
 	/* Sealed in size, neither side can make the other's loads fault. */
-	if (ftruncate(fd, sizeof(struct channel_memory)) != 0 || pwrite(fd, &head, sizeof head, 0) != sizeof head ||
-	    fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0) {
+	if (pwrite(fd, &head, sizeof head, 0) != sizeof head || fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0) {
 		int code = errno ? -errno : -EIO;
 		close(fd);
 		return err_set(err, code, "channel: memory of %zu bytes: %s", sizeof(struct channel_memory),

@@ -112,7 +112,8 @@ struct segment_view {
 	uint64_t total_bytes;
 };
 /* Maps a descriptor read-only, 2 MiB aligned, populates the page tables (MADV_POPULATE_READ), checks the header against
- * the object's real size. -EINVAL names the field. Neither hashes nor looks at pack_layout. */
+ * the object's real size. An object with holes is none (-EINVAL): reading them could fault. -EINVAL names the field.
+ * Neither hashes nor looks at pack_layout. */
 int segment_attach(int readonly_fd, struct segment_view *out, struct err *err);
 void segment_detach(struct segment_view *view);
 

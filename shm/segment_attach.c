@@ -1,5 +1,10 @@
 /* A reader's side of segments. The descriptor may come from another process and the object from another life of the
- * daemon, so nothing in the header is believed before it was compared with what the kernel says. */
+ * daemon, so nothing in the header is believed before it was compared with what the kernel says.
+ *
+ * No load may fault with SIGBUS. A load from a hole would make the kernel allocate a page, and /dev/shm may be full: so
+ * an object with holes is none. A load from behind the end of an object that somebody makes shorter (a process of the
+ * same user could, if it is no sealed memfd) can't be excluded; but it happens while page tables are populated, where
+ * it is an error, rather than in a check of the header. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -20,6 +25,9 @@ int segment_object_bytes(int fd, uint64_t *out, struct err *err)
 		return err_set(err, -EINVAL, "segment: not a regular object");
 	if (st.st_size <= SEGMENT_HEADER_BYTES || (uint64_t)st.st_size % page_bytes)
 		return err_set(err, -EINVAL, "segment: %lld bytes is no segment's size", (long long)st.st_size);
+	if ((uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size)
+		return err_set(err, -EINVAL, "segment: only %llu of its %llu bytes are allocated, the rest are holes",
+			       (unsigned long long)st.st_blocks * 512, (unsigned long long)st.st_size);
 	*out = (uint64_t)st.st_size;
 	return 0;
 }
@@ -67,14 +75,14 @@ int segment_attach(int readonly_fd, struct segment_view *out, struct err *err)
 	if (rc)
 		return err_set(err, rc, "mapping a segment of %llu bytes: %s", (unsigned long long)bytes,
 			       strerror(-rc));
-	rc = check_header(base, bytes, err);
-	if (rc)
-		goto fail;
 	rc = segment_populate(base, bytes);
 	if (rc) {
 		err_set(err, rc, "populating a segment of %llu bytes: %s", (unsigned long long)bytes, strerror(-rc));
 		goto fail;
 	}
+	rc = check_header(base, bytes, err);
+	if (rc)
+		goto fail;
 	*out = (struct segment_view){.header = base, .base = base, .total_bytes = bytes};
 	return 0;
 fail:

@@ -17,7 +17,6 @@
  * them. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/memfd.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,14 +28,11 @@
 #include "numa/cgroup.h"
 #include "numa/topology.h"
 #include "shm/crew.h"
+#include "shm/memfd.h"
 #include "shm/segment.h"
 #include "shm/segment_map.h"
 #include "shm/segment_name.h"
 #include "shm/segment_pool.h"
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
-#endif
 
 /* The reserve is for what comes with a segment: page tables, the maker's buffers, the kernel's own watermarks. */
 enum { STEP_BYTES = 64 << 20, RESERVE_BYTES = 32 << 20 };
@@ -68,7 +64,6 @@ static int open_named(struct segment *segment, struct err *err)
 
 static int open_memfd(struct segment *segment, struct err *err)
 {
-	/* The name shows in /proc/PID/maps only. */
 	char name[SEGMENT_NAME_BYTES];
 	const struct segment_spec *spec = &segment->spec;
 	int rc = segment_name(spec->instance, spec->model, spec->generation, spec->node, name, err);
@@ -76,13 +71,8 @@ static int open_memfd(struct segment *segment, struct err *err)
 		return rc;
 	if (segment_is_pooled(spec->backing))
 		return segment_pool_open(segment, name + 1, err);
-	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	segment->fd = memfd_create(name + 1, flags | MFD_NOEXEC_SEAL);
-	if (segment->fd < 0 && errno == EINVAL)
-		segment->fd = memfd_create(name + 1, flags);
-	if (segment->fd < 0)
-		return err_set(err, -errno, "memfd_create: %s", strerror(errno));
-	return 0;
+	segment->fd = memfd_open_new(name + 1, err);
+	return segment->fd < 0 ? segment->fd : 0;
 }
 
 /* Is there room for `bytes` more on the node and in the control group? Refused access to either figure is no reason to

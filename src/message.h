@@ -306,8 +306,9 @@ struct message_figures {
 	uint64_t parent_private_bytes, parent_private_peak_bytes;
 	uint64_t front_private_bytes, front_private_peak_bytes;
 	uint64_t worker_private_bytes[256], worker_private_peak_bytes[256]; /* [n_workers] by index */
-	uint64_t worker_cpu_ns[256]; /* [n_workers], of all processes that had the place; only grows */
-	uint16_t worker_node[256];   /* [n_workers], where it runs */
+	uint64_t worker_cpu_ns[256];	/* [n_workers], of all processes that had the place; only grows */
+	uint16_t worker_node[256];	/* [n_workers], where it runs */
+	uint16_t worker_cpus_gone[256]; /* [n_workers], CPUs of its plan that are offline or out of the cpuset */
 	uint64_t parent_cpu_ns, front_cpu_ns;
 	uint32_t n_workers, n_nodes;
 	struct figures_node node[64]; /* [n_nodes] */

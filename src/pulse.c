@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shm/memfd.h"
+
 enum { PULSE_BYTES = 4096 };
 static_assert(sizeof(struct pulse) <= PULSE_BYTES, "a pulse is one page");
 
@@ -22,11 +24,11 @@ static int map(int fd, struct pulse **out, struct err *err)
 
 int pulse_create(int *fd, struct pulse **out, struct err *err)
 {
-	int made = memfd_create("weightd-pulse", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int made = memfd_open_new("weightd-pulse", err);
 	if (made < 0)
-		return err_set(err, -errno, "memfd_create: %s", strerror(errno));
-	int rc = 0;
-	if (ftruncate(made, PULSE_BYTES) || fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return made;
+	int rc = memfd_allocate(made, PULSE_BYTES, err);
+	if (!rc && fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		rc = err_set(err, -errno, "making the pulse: %s", strerror(errno));
 	if (!rc)
 		rc = map(made, out, err);

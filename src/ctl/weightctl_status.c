@@ -190,7 +190,8 @@ static void print_workers(yyjson_val *workers)
 		number_cell(table, worker, "index");
 		number_cell(table, worker, "pid");
 		number_cell(table, worker, "node");
-		text_cell(table, worker, "cpus");
+		const char *gone = text_of(worker, "cpus_gone");
+		table_cell(table, "%s%s%s%s", text_of(worker, "cpus"), *gone ? " (gone: " : "", gone, *gone ? ")" : "");
 		text_cell(table, worker, "model");
 		table_cell(table, "%s%s", text_of(worker, "state"),
 			   yyjson_get_bool(yyjson_obj_get(worker, "oversubscribed")) ? ", oversubscribed" : "");

@@ -50,6 +50,17 @@ static void write_cpu(struct api_json *out, const struct message_figures *figure
 	}
 }
 
+static void write_gone(struct api_json *out, const struct message_figures *figures)
+{
+	static const char name[] = "weightd_worker_cpus_gone";
+	metrics_text_family(
+		out, name, "gauge",
+		"CPUs of the worker that are offline or out of the cpuset: its threads share what is left.");
+	for (uint32_t i = 0; i < figures->n_workers; i++)
+		api_json_format(out, "%s{worker=\"%u\",node=\"%u\"} %u\n", name, i, figures->worker_node[i],
+				figures->worker_cpus_gone[i]);
+}
+
 void metrics_figures_write(const struct message_figures *figures, uint64_t now_ns, struct api_json *out)
 {
 	write_memory(out, "weightd_private_bytes",
@@ -59,6 +70,7 @@ void metrics_figures_write(const struct message_figures *figures, uint64_t now_n
 		     figures->parent_private_peak_bytes, figures->front_private_peak_bytes,
 		     figures->worker_private_peak_bytes);
 	write_cpu(out, figures);
+	write_gone(out, figures);
 	metrics_nodes_write(figures, now_ns, out);
 	metrics_text_single(out, "weightd_weight_sampled_pages_total", "counter",
 			    "Pages of weights that samples asked the kernel about.", figures->sampled_pages);

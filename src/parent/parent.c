@@ -331,6 +331,7 @@ static void run(struct parent *parent)
 		start_due(parent, now);
 		parent_watch(parent, now);
 		sample(parent, now);
+		cpus_turn(parent, now);
 		figures_turn(parent, now);
 		notify_turn(parent, now);
 		if (parent->stopping && !parent->front.pid && !parent->killing)

@@ -133,6 +133,7 @@ struct parent_worker {
 	unsigned planned;	 /* index of that part in the plan */
 	uint32_t model;		 /* index; PARENT_NO_MODEL: the place is free */
 	uint32_t generation;	 /* of the copies that it reads, or of the newest of them */
+	struct idset cpus_gone;	 /* of its CPUs: no thread may run there (any more) */
 	enum worker_duty duty;
 	struct channel_fds channel;
 	struct channel view; /* the parent's mapping, for the counters */
@@ -201,7 +202,7 @@ struct parent {
 	bool announced; /* everything that can serve did: systemd knows */
 	bool stopping, workers_told, killing;
 	uint64_t stop_deadline_ns;
-	uint64_t sampled_ns, watched_ns;
+	uint64_t sampled_ns, watched_ns, cpus_ns;
 	struct parent_notify notify;
 	int exit_status;
 

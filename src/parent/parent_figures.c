@@ -100,6 +100,7 @@ static void fill(const struct parent *parent, struct message_figures *figures)
 		figures->worker_private_bytes[i] = worker->child.pid ? worker->memory.private_bytes : 0;
 		figures->worker_private_peak_bytes[i] = worker->memory.private_peak_bytes;
 		figures->worker_cpu_ns[i] = worker->cpu.total_ns;
+		figures->worker_cpus_gone[i] = (uint16_t)idset_count(&worker->cpus_gone);
 		figures->worker_node[i] = (uint16_t)worker->plan.node;
 	}
 	for (uint32_t m = 0; m < parent->config.n_models; m++) {

@@ -2,8 +2,8 @@
  * (from one load to the next), parent_adopt.c (leftovers),
  * parent_adapters.c and parent_adapters_load.c (adapters), parent_workers.c and parent_front.c (starting and
  * replacing), parent_watch.c (hangs), parent_notify.c (systemd), parent_verify.c (placement checks), parent_bench.c
- * (measuring), parent_placement.c (refused NUMA calls), parent_figures.c (for /metrics), parent_plan.c (the plan, and
- * being held to it). */
+ * (measuring), parent_placement.c (refused NUMA calls), parent_cpus.c (CPUs that go away), parent_figures.c (for
+ * /metrics), parent_plan.c (the plan, and being held to it). */
 #ifndef WEIGHTD_PARENT_INTERNAL_H
 #define WEIGHTD_PARENT_INTERNAL_H
 
@@ -149,6 +149,11 @@ void copy_init(struct parent *parent, struct parent_copy *copy, const struct mes
 void verify_turn(struct parent *parent, uint64_t now_ns); /* samples, when they are due */
 void verify_message(struct parent *parent, struct message *message);
 void verify_ended(struct parent *parent, int wait_status);
+
+/* parent_cpus.c */
+void cpus_turn(struct parent *parent, uint64_t now_ns); /* notices CPUs that are gone, or back */
+/* Those of a worker's CPUs that there are now; if none is left, as many others. */
+void cpus_left(const struct idset *planned, struct idset *out);
 
 /* parent_placement.c */
 /* Tries what a refusal of would else be found gigabytes later. With `strict` that is an error. */

@@ -140,8 +140,8 @@ static int give_parts(const struct parent_worker *worker, const struct parent_mo
 		while (parts[same]->copy_node != parts[i]->copy_node)
 			same++;
 		number[i] = same < i ? number[same] : n_copies++;
-		const struct message_part part = {
-			.node = parts[i]->memory_node, .copy = number[i], .cpus = parts[i]->cpus};
+		struct message_part part = {.node = parts[i]->memory_node, .copy = number[i]};
+		cpus_left(&parts[i]->cpus, &part.cpus);
 		rc = message_send(worker->child.fd, MESSAGE_PART, &part, sizeof part, &copy->fd, same == i);
 	}
 	return rc;

@@ -221,6 +221,7 @@ static void add_worker(doc d, val workers, struct parent *parent, struct parent_
 	add_uint(d, w, "copy_node", worker->plan.copy_node);
 	add_uint(d, w, "memory_node", worker->plan.memory_node);
 	add_cpus(d, w, "cpus", &worker->plan.cpus);
+	add_cpus(d, w, "cpus_gone", &worker->cpus_gone);
 	add_parts(d, w, parent, worker);
 	add_str(d, w, "model", parent->models[worker->model].config->name);
 	add_uint(d, w, "generation", worker->generation);

@@ -1,6 +1,9 @@
-"""Which CPUs the daemon's threads run on: disjoint while that is possible, never more than it was given."""
+"""Which CPUs the daemon's threads run on: disjoint while that is possible, never more than it was given. And what it says
+when CPUs go away under it."""
 
+import contextlib
 import os
+import re
 import time
 from pathlib import Path
 
@@ -107,22 +110,29 @@ def test_an_inherited_taskset_is_kept(start, tiny, n):
     assert all(worker["oversubscribed"] == (n > 1) for worker in workers)
 
 
-@pytest.fixture
-def cpuset():
-    """A control group of one CPU: (its cgroup.procs, the CPU)."""
-    cpu = max(os.sched_getaffinity(0))
+@contextlib.contextmanager
+def cpuset_of(cpus):
+    """A control group of these CPUs."""
     base = CPUSETS if (CPUSETS / "cpuset.cpus").exists() else UNIFIED
     group = base / f"weightd-test-{os.getpid()}"
     try:
         if base == UNIFIED:
             (base / "cgroup.subtree_control").write_text("+cpuset")
         group.mkdir()
-        (group / "cpuset.cpus").write_text(str(cpu))
+        (group / "cpuset.cpus").write_text(",".join(map(str, cpus)))
         (group / "cpuset.mems").write_text((base / "cpuset.mems").read_text() if base == CPUSETS else "")
     except OSError as error:
         pytest.skip(f"no cpuset can be made here: {error}")
-    yield group / "cgroup.procs", cpu
+    yield group
     group.rmdir()
+
+
+@pytest.fixture
+def cpuset():
+    """A control group of one CPU: (its cgroup.procs, the CPU)."""
+    cpu = max(os.sched_getaffinity(0))
+    with cpuset_of([cpu]) as group:
+        yield group / "cgroup.procs", cpu
 
 
 def test_an_inherited_cpuset_is_kept(start, tiny, cpuset):
@@ -132,4 +142,56 @@ def test_an_inherited_cpuset_is_kept(start, tiny, cpuset):
     ask(daemon)
     for pid in daemon.processes():
         assert str(pid) in procs.read_text().split()
+    daemon.stop()
+
+
+@pytest.fixture
+def shrinking():
+    """A control group of two CPUs, one of which will be taken away: (the group, the CPU that stays, the other)."""
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs to take one away")
+    with cpuset_of(cpus) as group:
+        yield group, *cpus
+
+
+def gone(daemon):
+    text = daemon.http.get("/metrics").body.decode()
+    return [int(n) for n in re.findall(r"^weightd_worker_cpus_gone{.*} (\d+)$", text, re.MULTILINE)]
+
+
+def shows_gone(daemon, cpus):
+    """Status and metrics, which the front gets a moment later, agree."""
+    return [w["cpus_gone"] for w in daemon.status()["workers"]] == cpus and gone(daemon) == [len(c) for c in cpus]
+
+
+def test_cpus_that_go_away_are_told_and_workers_are_replaced_without_them(start, tiny, shrinking):
+    group, stays, goes = shrinking
+    inside = ["sh", "-c", f'echo $$ >{group}/cgroup.procs && exec "$@"', "sh"]
+    daemon = start({"tiny": tiny}, {"workers_per_node": 2, "io_cpus": stays}, wrapper=inside)
+    daemon.wait_all_ready()
+    before = ask(daemon)
+    assert all(worker["cpus"] == str(goes) for worker in daemon.status()["workers"]), "they compute where the front is not"
+    none, lost = ["", ""], [str(goes)] * 2
+    daemon.wait_for(lambda: shows_gone(daemon, none), "told that all are there")
+    (group / "cpuset.cpus").write_text(str(stays))
+    daemon.wait_for(lambda: shows_gone(daemon, lost), "told what is gone")
+    said = [line for line in daemon.log().splitlines() if f"of its CPUs {goes} are gone" in line]
+    assert len(said) == 2, said
+    assert b"gone: %d" % goes in daemon.ctl("status").stdout
+    assert ask(daemon) == before
+    # A worker that could not be bound to what is not there would die again and again.
+    for pid in daemon.worker_pids():
+        os.kill(pid, 9)
+    daemon.wait_for(lambda: sum(w["restarts"] for w in daemon.status()["workers"]) == 2, "noticed")
+    daemon.wait_all_ready()
+    all_within(daemon, {stays})
+    assert shows_gone(daemon, lost) and ask(daemon) == before
+    # They come back with the CPU; a worker that was replaced meanwhile, when it is replaced again.
+    (group / "cpuset.cpus").write_text(f"{stays},{goes}")
+    for pid in daemon.worker_pids():
+        os.kill(pid, 9)
+    daemon.wait_for(lambda: shows_gone(daemon, none), "told that they are back")
+    assert "all of its CPUs are back" in daemon.log()
+    assert ask(daemon) == before
     daemon.stop()

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "numa/bind.h"
@@ -54,6 +55,34 @@ START_TEST(cpus_outside_the_inherited_set_are_refused)
 	ck_assert_int_eq(bind_thread(&wanted, &err), -EINVAL);
 	ck_assert_int_eq(bind_thread_read(&now, &err), 0);
 	ck_assert(idset_equal(&now, &inherited));
+}
+END_TEST
+
+START_TEST(where_another_process_may_run_is_read)
+{
+	struct idset inherited, one, found;
+	int held[2];
+	char byte;
+	ck_assert_int_eq(pipe(held), 0);
+	ck_assert_int_eq(bind_thread_read(&inherited, NULL), 0);
+	idset_clear(&one);
+	idset_add(&one, (unsigned)idset_first(&inherited));
+	pid_t child = fork();
+	if (child == 0) { /* lives until the pipe's other end is closed */
+		close(held[1]);
+		_exit(read(held[0], &byte, 1) != 0);
+	}
+	ck_assert_int_gt(child, 0);
+	ck_assert_int_eq(bind_process_read(child, &found), 0);
+	ck_assert(idset_equal(&found, &inherited));
+	ck_assert_int_eq(sched_setaffinity(child, sizeof one, (const cpu_set_t *)&one), 0);
+	ck_assert_int_eq(bind_process_read(child, &found), 0);
+	ck_assert(idset_equal(&found, &one));
+	close(held[0]);
+	close(held[1]);
+	ck_assert_int_eq(waitpid(child, NULL, 0), child);
+	ck_assert_int_eq(bind_process_read(child, &found), -ESRCH);
+	ck_assert(idset_equal(&found, &one)); /* untouched */
 }
 END_TEST
 
@@ -206,6 +235,7 @@ int main(void)
 	TCase *tests = tcase_create("bind");
 	tcase_add_test(tests, a_thread_runs_where_it_was_bound);
 	tcase_add_test(tests, cpus_outside_the_inherited_set_are_refused);
+	tcase_add_test(tests, where_another_process_may_run_is_read);
 	tcase_add_test(tests, process_memory_prefers_a_node);
 	tcase_add_test(tests, a_processs_memory_is_held_to_nodes);
 	tcase_add_test(tests, process_memory_moves_along);

@@ -318,6 +318,23 @@ START_TEST(failures_leave_nothing_behind)
 }
 END_TEST
 
+/* Linux 6.1 has no MFD_NOEXEC_SEAL, and maps a memfd that is sealed against writing only through a descriptor that was
+ * opened for reading alone. */
+START_TEST(an_older_kernels_memfd_will_do)
+{
+	struct segment_report report;
+	struct segment_view view;
+	struct err err = {""};
+	ck_assert_int_eq(refuse_flags(SYS_memfd_create, 1, 8, EINVAL), 0);
+	ck_assert_int_eq(memfd_create("refused", 8), -1);
+	int fd = segment_rig_publish(SEGMENT_MEMFD, &report);
+	ck_assert_int_eq(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	ck_assert_msg(!segment_attach(fd, &view, &err), "%s", err.text);
+	segment_detach(&view);
+	close(fd);
+}
+END_TEST
+
 /* The kernel tells that all pages are on the node; but not what holds them there. */
 static void expect_unbound(long call, enum numa_call noted)
 {
@@ -484,6 +501,7 @@ int main(void)
 	tcase_add_loop_test(tests, a_reader_cannot_change_a_segment, SEGMENT_SHM, SEGMENT_MEMFD + 1);
 	tcase_add_test(tests, seals_bind_even_the_privileged);
 	tcase_add_loop_test(tests, failures_leave_nothing_behind, SEGMENT_SHM, SEGMENT_MEMFD + 1);
+	tcase_add_test(tests, an_older_kernels_memfd_will_do);
 	tcase_add_test(tests, a_refused_mbind_makes_an_unverified_segment);
 	tcase_add_test(tests, a_refused_get_mempolicy_makes_an_unverified_segment);
 	tcase_add_loop_test(tests, a_node_that_may_not_be_bound_to_is_never_published, SEGMENT_SHM, SEGMENT_MEMFD + 1);

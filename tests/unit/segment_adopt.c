@@ -74,6 +74,20 @@ static void patch(off_t at, const void *bytes, size_t n)
 	close(fd);
 }
 
+/* The same with a hole. */
+static void punch(off_t at, off_t n)
+{
+	int fd = shm_open(name, O_RDONLY, 0);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fchmod(fd, 0600), 0);
+	int writable = shm_open(name, O_RDWR, 0);
+	ck_assert_int_ge(writable, 0);
+	ck_assert_int_eq(fallocate(writable, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, n), 0);
+	close(writable);
+	ck_assert_int_eq(fchmod(fd, 0440), 0);
+	close(fd);
+}
+
 START_TEST(what_was_published_is_adopted)
 {
 	struct segment_spec wanted = wanted_of((enum segment_backing)_i);
@@ -90,6 +104,17 @@ START_TEST(what_was_published_is_adopted)
 		if (payload[i] != segment_rig_byte(i))
 			ck_abort_msg("byte %llu of the payload differs", (unsigned long long)i);
 	segment_detach(&view);
+	close(fd);
+}
+END_TEST
+
+/* Reading a hole allocates, and where /dev/shm is full that is no error but a SIGBUS. */
+START_TEST(an_object_with_a_hole_is_refused_before_it_is_read)
+{
+	struct segment_spec wanted = wanted_of(SEGMENT_SHM);
+	int fd = leftover(SEGMENT_SHM);
+	punch(_i ? 0 : (off_t)made.total_bytes / 8192 * 4096, 4096);
+	expect_refused(fd, &wanted, "holes");
 	close(fd);
 }
 END_TEST
@@ -202,6 +227,8 @@ START_TEST(the_object_itself_counts)
 	expect_refused(writable, &wanted, "not for reading only");
 	/* A whole number of pages, and not. */
 	ck_assert_int_eq(ftruncate(writable, (off_t)made.total_bytes + 4096), 0);
+	expect_refused(fd, &wanted, "holes");
+	ck_assert_int_eq(fallocate(writable, 0, (off_t)made.total_bytes, 4096), 0);
 	expect_refused(fd, &wanted, "total_bytes");
 	ck_assert_int_eq(ftruncate(writable, (off_t)made.total_bytes + 1), 0);
 	expect_refused(fd, &wanted, "no segment's size");
@@ -358,6 +385,7 @@ int main(void)
 	TCase *tests = tcase_create("segment_adopt");
 	tcase_add_checked_fixture(tests, segment_rig_set_up, segment_rig_tear_down);
 	tcase_add_loop_test(tests, what_was_published_is_adopted, SEGMENT_SHM, SEGMENT_MEMFD + 1);
+	tcase_add_loop_test(tests, an_object_with_a_hole_is_refused_before_it_is_read, 0, 2);
 	tcase_add_test(tests, an_object_whose_name_went_is_adopted_without_one);
 	tcase_add_test(tests, every_header_field_counts);
 	tcase_add_test(tests, every_byte_counts);
