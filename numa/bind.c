@@ -130,8 +130,14 @@ int bind_process_nodes(const struct idset *nodes, struct err *err)
 	return 0;
 }
 
-/* The policy of one address must be MPOL_BIND to exactly `wanted`. */
-static int check_policy(const void *address, const struct idset *wanted, struct refusals *refused, struct err *err)
+static const char *mode_name(int mode)
+{
+	return mode == MPOL_BIND ? "MPOL_BIND" : "MPOL_INTERLEAVE";
+}
+
+/* The policy of one address must be exactly this. */
+static int check_policy(const void *address, int wanted_mode, const struct idset *wanted, struct refusals *refused,
+			struct err *err)
 {
 	struct idset nodes;
 	int mode = -1;
@@ -143,30 +149,39 @@ static int check_policy(const void *address, const struct idset *wanted, struct 
 			       ? 0
 			       : err_set(err, rc, "cannot read a mapping's memory policy back: %s", strerror(-rc));
 	}
-	if (mode != MPOL_BIND || !idset_equal(&nodes, wanted)) {
+	if (mode != wanted_mode || !idset_equal(&nodes, wanted)) {
 		char text[64], wanted_text[64];
-		return err_set(err, -EIO, "asked for MPOL_BIND to node %s, the kernel reports policy %d on nodes '%s'",
-			       idset_format(wanted, wanted_text, sizeof wanted_text), mode,
+		return err_set(err, -EIO, "asked for %s to node %s, the kernel reports policy %d on nodes '%s'",
+			       mode_name(wanted_mode), idset_format(wanted, wanted_text, sizeof wanted_text), mode,
 			       idset_format(&nodes, text, sizeof text));
 	}
 	return 0;
 }
 
-int bind_mapping(void *base, size_t bytes, unsigned node, struct refusals *refused, struct err *err)
+int bind_mapping_spread(void *base, size_t bytes, const struct idset *nodes, struct refusals *refused, struct err *err)
 {
-	struct idset nodes;
-	if (node >= IDSET_MAX || !bytes)
-		return err_set(err, -EINVAL, "cannot bind %zu bytes to node %u", bytes, node);
-	idset_clear(&nodes);
-	idset_add(&nodes, node);
-	if (mbind(base, bytes, MPOL_BIND, (unsigned long *)nodes.word, MASK_BITS, 0)) {
+	struct idset set = *nodes; /* the prototype lacks the const */
+	char text[64];
+	int mode = idset_count(nodes) > 1 ? MPOL_INTERLEAVE : MPOL_BIND;
+	idset_format(nodes, text, sizeof text);
+	if (idset_first(nodes) < 0 || !bytes)
+		return err_set(err, -EINVAL, "cannot bind %zu bytes to node '%s'", bytes, text);
+	if (mbind(base, bytes, mode, (unsigned long *)set.word, MASK_BITS, 0)) {
 		int rc = -errno;
 		return refusals_note(refused, NUMA_MBIND, rc)
 			       ? 0
-			       : err_set(err, rc, "cannot bind a mapping of %zu bytes to node %u: %s", bytes, node,
+			       : err_set(err, rc, "cannot bind a mapping of %zu bytes to node %s: %s", bytes, text,
 					 strerror(-rc));
 	}
 	/* Both ends: a mapping that is really two would show here. */
-	int rc = check_policy(base, &nodes, refused, err);
-	return rc ? rc : check_policy((char *)base + bytes - 1, &nodes, refused, err);
+	int rc = check_policy(base, mode, nodes, refused, err);
+	return rc ? rc : check_policy((char *)base + bytes - 1, mode, nodes, refused, err);
+}
+
+int bind_mapping(void *base, size_t bytes, unsigned node, struct refusals *refused, struct err *err)
+{
+	struct idset nodes;
+	idset_clear(&nodes);
+	idset_add(&nodes, node); /* one past IDSET_MAX leaves it empty */
+	return bind_mapping_spread(base, bytes, &nodes, refused, err);
 }

@@ -29,5 +29,7 @@ int bind_process_nodes(const struct idset *nodes, struct err *err);
  * accepted it but reports another policy. 0 also when a call was refused, which is added to *refused: then the policy
  * is not there, or not known to be. */
 int bind_mapping(void *base, size_t bytes, unsigned node, struct refusals *refused, struct err *err);
+/* The same over several nodes, with MPOL_INTERLEAVE. */
+int bind_mapping_spread(void *base, size_t bytes, const struct idset *nodes, struct refusals *refused, struct err *err);
 
 #endif

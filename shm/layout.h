@@ -12,8 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "numa/idset.h"
+
 #define SEGMENT_MAGIC 0x3147455344544857ull /* "WHTDSEG1" */
-enum { SEGMENT_LAYOUT_VERSION = 3, SEGMENT_HEADER_BYTES = 4096, SEGMENT_DIGEST_BYTES = 16, SEGMENT_FILES_MAX = 256 };
+enum { SEGMENT_LAYOUT_VERSION = 4, SEGMENT_HEADER_BYTES = 4096, SEGMENT_DIGEST_BYTES = 16, SEGMENT_FILES_MAX = 256 };
 
 /* The files the payload was made from, in the order in which they make it up. */
 struct segment_source {
@@ -40,11 +42,13 @@ struct segment_header {
 	uint32_t isa;	      /* whose kernels read the packing (enum pack_isa, src/kernel/pack.h) */
 	uint32_t reserved;    /* 0 */
 	char instance[64], model[128];
+	uint64_t spread[IDSET_WORDS]; /* struct idset: the nodes it is interleaved over; empty: it is on `node` */
 	struct segment_source source;
 };
+static_assert(sizeof(struct idset) == 8 * IDSET_WORDS, "a set is its words");
 static_assert(sizeof(struct segment_source) == 1024 + 16 + 8 * SEGMENT_FILES_MAX,
 	      "segment_source is part of the header");
-static_assert(sizeof(struct segment_header) == 72 + 192 + sizeof(struct segment_source),
+static_assert(sizeof(struct segment_header) == 72 + 192 + 8 * IDSET_WORDS + sizeof(struct segment_source),
 	      "segment_header is part of the segment layout");
 
 static_assert(sizeof(struct segment_header) <= SEGMENT_HEADER_BYTES, "the header page holds it");

@@ -1,8 +1,8 @@
-/* Segments: one read-only copy of a model's payload in POSIX shared memory on one node.
+/* Segments: one read-only copy of a model's payload in POSIX shared memory, on one node or over several.
  *
  * Making one is a fixed order of steps; on a machine with one node a mistake in it cannot be seen:
  *
- *   create:   shm_open(O_EXCL) or memfd -> ftruncate -> map 2 MiB aligned, untouched -> mbind(MPOL_BIND) -> read the
+ *   create:   shm_open(O_EXCL) or memfd -> ftruncate -> map 2 MiB aligned, untouched -> mbind -> read the
  *             policy back -> fallocate in 64 MiB steps, before each the node's free memory and the cgroup checked, in
  *             each huge pages first (of a pool: populate instead)
  *   fill:     the caller, from threads bound to the node
@@ -35,6 +35,9 @@ enum segment_huge {
 	SEGMENT_HUGE_ON = 2 /* fail unless all were obtained */
 };
 enum { SEGMENT_NAME_BYTES = 256 };
+/* What a node has to have free beside its part of a segment that is made: for page tables, the maker's buffers, the
+ * kernel's own watermarks. */
+enum { SEGMENT_RESERVE_BYTES = 32 << 20 };
 
 static inline bool segment_is_pooled(enum segment_backing backing)
 {
@@ -46,6 +49,7 @@ struct segment_spec {
 	const char *model;    /* [A-Za-z0-9._-]+ */
 	uint32_t generation;
 	unsigned node;
+	struct idset spread; /* empty: all of it is on `node`; else it is interleaved over these, `node` among them */
 	const struct idset *cpus; /* of the node; memory is first touched from there. NULL, or empty: from anywhere */
 	uint64_t payload_bytes;
 	enum segment_backing backing;
@@ -125,7 +129,8 @@ void segment_detach(struct segment_view *view);
 int segment_adopt(int fd, const char *name, const struct segment_spec *wanted, struct segment_view *view,
 		  struct segment_report *report, struct err *err);
 
-/* Counts pages, placement and huge pages of an attached view now; the digest is the header's, not computed again. */
+/* Counts pages, placement and huge pages of an attached view now: of one that is on a single node against `node`, of an
+ * interleaved one against the nodes in its header. The digest is the header's, not computed again. */
 int segment_check(const struct segment_view *view, unsigned node, struct segment_report *report, struct err *err);
 
 /* Asks for the node of `n_pages` pages of the object, spread evenly over it, or of all when it has no more; other turns

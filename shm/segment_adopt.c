@@ -104,6 +104,8 @@ static int check_header(const struct segment_header *header, const struct segmen
 		return err_set(err, -EINVAL, "its header is of generation %u", header->generation);
 	if ((unsigned)header->node != wanted->node)
 		return err_set(err, -EINVAL, "its header is of node %d", header->node);
+	if (memcmp(header->spread, wanted->spread.word, sizeof header->spread))
+		return err_set(err, -EINVAL, "it is interleaved over other nodes");
 	if (strcmp(header->instance, wanted->instance) || strcmp(header->model, wanted->model))
 		return err_set(err, -EINVAL, "its header is of instance '%s', model '%s'", header->instance,
 			       header->model);
@@ -135,12 +137,15 @@ static int check_content(const struct segment_view *view, const struct segment_s
 	uint8_t digest[SEGMENT_DIGEST_BYTES];
 	struct segment_report found;
 	struct refusals refused = {{0}};
+	struct idset nodes;
+	bool interleaved = idset_first(&wanted->spread) >= 0; /* collapsing would bring its pages together */
+	segment_nodes(wanted, &nodes);
 	/* Takes no const, and changes no byte: the policy is the object's. */
-	int rc = bind_mapping((void *)(uintptr_t)view->base, view->total_bytes, wanted->node, &refused, err);
+	int rc = bind_mapping_spread((void *)(uintptr_t)view->base, view->total_bytes, &nodes, &refused, err);
 	if (rc)
 		return rc;
-	if (wanted->huge != SEGMENT_HUGE_OFF &&
-	    !segment_is_pooled(wanted->backing)) /* madvise takes no const; collapsing changes no byte */
+	/* madvise takes no const; collapsing changes no byte */
+	if (wanted->huge != SEGMENT_HUGE_OFF && !interleaved && !segment_is_pooled(wanted->backing))
 		segment_collapse((void *)(uintptr_t)view->base, view->total_bytes);
 	segment_digest(view->base, view->total_bytes, digest);
 	if (memcmp(digest, view->header->digest, sizeof digest))
@@ -154,8 +159,9 @@ static int check_content(const struct segment_view *view, const struct segment_s
 		return rc;
 	const struct placement *p = &found.placement;
 	if (placement_wrong(p))
-		return err_set(err, -EINVAL, "%llu of its %llu pages are not on node %u",
-			       (unsigned long long)(p->pages - p->on_node), (unsigned long long)p->pages, wanted->node);
+		return err_set(err, -EINVAL, "%llu of its %llu pages are not %s node %u",
+			       (unsigned long long)(p->pages - p->on_node), (unsigned long long)p->pages,
+			       interleaved ? "interleaved from" : "on", wanted->node);
 	*report = found;
 	return 0;
 }

@@ -101,10 +101,14 @@ void segment_detach(struct segment_view *view)
 int segment_check(const struct segment_view *view, unsigned node, struct segment_report *report, struct err *err)
 {
 	struct segment_report found = {.total_bytes = view->total_bytes};
+	struct idset nodes;
+	memcpy(nodes.word, view->header->spread, sizeof nodes.word);
+	if (idset_first(&nodes) < 0)
+		idset_add(&nodes, node);
 	/* The kernel may have taken page-table entries back since attach, for example when it collapsed pages. */
 	int rc = segment_populate(view->base, view->total_bytes);
 	if (!rc)
-		rc = placement_check(view->base, view->total_bytes, node, &found.placement);
+		rc = placement_check_spread(view->base, view->total_bytes, &nodes, &found.placement);
 	if (!rc)
 		rc = segment_count_bytes(view->base, view->total_bytes, &found);
 	if (rc)

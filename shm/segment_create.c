@@ -34,8 +34,7 @@
 #include "shm/segment_name.h"
 #include "shm/segment_pool.h"
 
-/* The reserve is for what comes with a segment: page tables, the maker's buffers, the kernel's own watermarks. */
-enum { STEP_BYTES = 64 << 20, RESERVE_BYTES = 32 << 20 };
+enum { STEP_BYTES = 64 << 20 };
 
 static int open_named(struct segment *segment, struct err *err)
 {
@@ -75,16 +74,28 @@ static int open_memfd(struct segment *segment, struct err *err)
 	return segment->fd < 0 ? segment->fd : 0;
 }
 
-/* Is there room for `bytes` more on the node and in the control group? Refused access to either figure is no reason to
- * stop: the check guards against running out, it is not a permission. */
+void segment_nodes(const struct segment_spec *spec, struct idset *out)
+{
+	*out = spec->spread;
+	if (idset_first(out) < 0)
+		idset_add(out, spec->node);
+}
+
+/* Is there room for `bytes` more, on each node for its part, and in the control group? Refused access to either figure
+ * is no reason to stop: the check guards against running out, it is not a permission. */
 static int check_room(const struct segment_spec *spec, uint64_t bytes, struct err *err)
 {
 	uint64_t node_free, group_room;
-	if (!topology_free_bytes(spec->node, &node_free) && node_free < bytes + RESERVE_BYTES)
-		return err_set(err, -ENOMEM, "node %u has %llu MiB free, %llu MiB more are needed for its copy of %s",
-			       spec->node, (unsigned long long)node_free >> 20, (unsigned long long)bytes >> 20,
-			       spec->model);
-	if (!cgroup_memory_room(NULL, &group_room, NULL) && group_room < bytes + RESERVE_BYTES)
+	struct idset nodes;
+	segment_nodes(spec, &nodes);
+	uint64_t part = bytes / idset_count(&nodes) + SEGMENT_RESERVE_BYTES;
+	for (int node = idset_first(&nodes); node >= 0; node = idset_next(&nodes, node))
+		if (!topology_free_bytes((unsigned)node, &node_free) && node_free < part)
+			return err_set(err, -ENOMEM,
+				       "node %d has %llu MiB free, %llu MiB more are needed for its copy of %s", node,
+				       (unsigned long long)node_free >> 20,
+				       (unsigned long long)(part - SEGMENT_RESERVE_BYTES) >> 20, spec->model);
+	if (!cgroup_memory_room(NULL, &group_room, NULL) && group_room < bytes + SEGMENT_RESERVE_BYTES)
 		return err_set(
 			err, -ENOMEM,
 			"the control group has %llu MiB left, %llu MiB more are needed for node %u's copy of %s (raise "
@@ -93,13 +104,26 @@ static int check_room(const struct segment_spec *spec, uint64_t bytes, struct er
 	return 0;
 }
 
+/* Which small page of a huge one to make first, so that going round by pages becomes going round by huge pages: the
+ * kernel gives page number i of an object to node number (i + c) mod n, whatever c is, and the first page of huge page
+ * number h is to be on node number (h + c) mod n. */
+static uint64_t seed_offset(uint64_t at, unsigned n_nodes, uint64_t page_bytes)
+{
+	uint64_t index = at / page_bytes % n_nodes, wanted = at / SEGMENT_HUGE_BYTES % n_nodes;
+	return (wanted + n_nodes - index) % n_nodes * page_bytes;
+}
+
 /* Huge pages for [from, to) of an object that has none there yet, where they can be had. One small page in each, which
  * goes where the policy says, tells the kernel the node; what is missing around it is made as zeros, so nothing is
  * copied, as it is when finished pages are collapsed. What fails here, allocate() makes of small pages. */
 static void allocate_huge(const struct segment *segment, uint64_t from, uint64_t to)
 {
+	struct idset nodes;
+	segment_nodes(&segment->spec, &nodes);
+	unsigned n_nodes = idset_count(&nodes);
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	for (uint64_t at = from; to - at >= SEGMENT_HUGE_BYTES; at += SEGMENT_HUGE_BYTES)
-		if (fallocate(segment->fd, 0, (off_t)at, 1))
+		if (fallocate(segment->fd, 0, (off_t)(at + seed_offset(at, n_nodes, page_bytes)), 1))
 			return;
 	segment_collapse((char *)segment->base + from, to - from);
 }
@@ -156,6 +180,7 @@ static int allocate_near(const struct segment *segment, struct err *err)
 int segment_create(const struct segment_spec *spec, struct segment *out, struct err *err)
 {
 	struct segment segment = {.fd = -1, .spec = *spec};
+	struct idset nodes;
 	int rc = segment_total_bytes(spec->payload_bytes, segment_pool_page_bytes(spec->backing), &segment.total_bytes);
 	if (rc)
 		return err_set(err, rc, "a segment of %llu payload bytes cannot be made",
@@ -173,7 +198,8 @@ int segment_create(const struct segment_spec *spec, struct segment *out, struct 
 		err_set(err, rc, "mapping %llu bytes: %s", (unsigned long long)segment.total_bytes, strerror(-rc));
 		goto fail;
 	}
-	rc = bind_mapping(segment.base, segment.total_bytes, spec->node, &segment.refused, err);
+	segment_nodes(spec, &nodes);
+	rc = bind_mapping_spread(segment.base, segment.total_bytes, &nodes, &segment.refused, err);
 	if (rc)
 		goto fail;
 	if (spec->huge == SEGMENT_HUGE_OFF && !segment_is_pooled(spec->backing))

@@ -8,7 +8,7 @@
 
 #include "shm/segment.h"
 
-enum { SEGMENT_HUGE_BYTES = 2 << 20 };
+enum { SEGMENT_HUGE_BYTES = PLACEMENT_HUGE_BYTES };
 
 /* Maps [0, bytes) of `fd` shared at an address that is a multiple of 2 MiB, or of the pool's pages; touches no page.
  * Not part of core dumps. 0 or -errno. */
@@ -27,6 +27,9 @@ void segment_collapse(void *base, size_t bytes);
 /* Fills this process' page tables for the whole mapping, so that later reads do not fault and move_pages can answer for
  * every page. Allocates the pages that the object does not have yet. */
 int segment_populate(const void *base, size_t bytes);
+
+/* The nodes that the pages of such a segment are on: one, or those it is interleaved over. */
+void segment_nodes(const struct segment_spec *spec, struct idset *out);
 
 /* Fills in how many bytes of [base, base + bytes) are mapped by pages of which size, as /proc/self/smaps counts them. 0
  * or -errno. */

@@ -32,15 +32,17 @@ void segment_digest(const void *base, uint64_t total_bytes, uint8_t out[SEGMENT_
 static int check_placement(const struct segment *segment, struct placement *out, struct err *err)
 {
 	unsigned node = segment->spec.node;
+	struct idset nodes;
+	segment_nodes(&segment->spec, &nodes);
 	int rc = segment_populate(segment->base, segment->total_bytes);
 	if (!rc)
-		rc = placement_check(segment->base, segment->total_bytes, node, out);
+		rc = placement_check_spread(segment->base, segment->total_bytes, &nodes, out);
 	if (!rc && out->misplaced) {
-		rc = placement_repair(segment->base, segment->total_bytes, node);
+		rc = placement_repair_spread(segment->base, segment->total_bytes, &nodes);
 		if (!rc)
 			rc = segment_populate(segment->base, segment->total_bytes);
 		if (!rc)
-			rc = placement_check(segment->base, segment->total_bytes, node, out);
+			rc = placement_check_spread(segment->base, segment->total_bytes, &nodes, out);
 	}
 	if (rc)
 		return err_set(err, rc, "checking where the pages of node %u's copy are: %s", node, strerror(-rc));
@@ -84,6 +86,7 @@ static void complete_header(const struct segment *segment, const uint8_t digest[
 		.isa = spec->isa,
 		.source = spec->source,
 	};
+	memcpy(made.spread, spec->spread.word, sizeof made.spread);
 	memcpy(made.digest, digest, SEGMENT_DIGEST_BYTES);
 	/* segment_name checked both lengths when the segment was made. */
 	snprintf(made.instance, sizeof made.instance, "%s", spec->instance);
@@ -119,7 +122,9 @@ int segment_publish(struct segment *segment, int *readonly_fd, struct segment_re
 {
 	struct segment_report made = {.total_bytes = segment->total_bytes};
 	int fd = -1;
-	if (segment->spec.huge != SEGMENT_HUGE_OFF && !segment_is_pooled(segment->spec.backing))
+	/* Interleaved pages would all come to lie on one node. */
+	if (segment->spec.huge != SEGMENT_HUGE_OFF && idset_first(&segment->spec.spread) < 0 &&
+	    !segment_is_pooled(segment->spec.backing))
 		segment_collapse(segment->base, segment->total_bytes);
 	segment_digest(segment->base, segment->total_bytes, made.digest);
 	int rc = check_placement(segment, &made.placement, err);

@@ -50,6 +50,7 @@ int segment_sample(int readonly_fd, unsigned node, uint32_t n_pages, uint64_t tu
 {
 	uint64_t bytes = 0, page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	void *base = NULL;
+	struct idset nodes;
 	if (!n_pages || n_pages > SEGMENT_SAMPLE_MAX)
 		return err_set(err, -EINVAL, "a sample of %u pages, possible are 1 to %d", n_pages, SEGMENT_SAMPLE_MAX);
 	int rc = segment_object_bytes(readonly_fd, &bytes, err);
@@ -60,10 +61,15 @@ int segment_sample(int readonly_fd, unsigned node, uint32_t n_pages, uint64_t tu
 	rc = page ? segment_map(readonly_fd, bytes, PROT_READ, &base) : -ENOMEM;
 	if (!rc)
 		segment_sample_pages(bytes / page_bytes, n, turn, page);
+	idset_clear(&nodes);
+	if (!rc) /* what an interleaved one is spread over, its header says */
+		memcpy(nodes.word, ((const struct segment_header *)base)->spread, sizeof nodes.word);
+	if (idset_first(&nodes) < 0)
+		idset_add(&nodes, node);
 	for (uint32_t i = 0; i < n && !rc; i++)
 		rc = segment_populate((char *)base + page[i] * page_bytes, page_bytes);
 	if (!rc)
-		rc = placement_check_some(base, page, n, node, out);
+		rc = placement_check_some(base, page, n, &nodes, out);
 	if (base)
 		munmap(base, bytes);
 	free(page);

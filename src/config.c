@@ -351,9 +351,15 @@ static int check_policy(const struct config *config, struct err *err)
 	} policies[] = {
 		{"membind", strcmp(config->membind, "all") != 0, NULL},
 		{"preferred", config->preferred[0] != '\0', "one"},
+		{"interleave", config->interleave[0] != '\0', "interleave"},
 		{"localalloc", config->localalloc, "node"},
 	};
 	const char *first = NULL;
+	bool spread = config->interleave[0] || !strcmp(config->placement, "interleave") ||
+		      !strcmp(config->placement, "socket");
+	if (spread && config->backing == SEGMENT_POOL_1G)
+		return err_set(err, -EINVAL, "backing: pages of 1 GiB are too large to be spread over nodes as %s says",
+			       config->interleave[0] ? "interleave" : "placement");
 	for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
 		if (!policies[i].set)
 			continue;

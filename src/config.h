@@ -64,21 +64,22 @@ struct config {
 	char adapter_dir[CONFIG_PATH];	 /* "": nothing is loaded over HTTP; else beneath which adapters may be */
 	uint32_t max_adapters;		 /* 16 adapters at a time */
 	/* placement; lists are kept as written, because what they mean depends on the machine (src/parent/plan.h) */
-	char placement[CONFIG_LIST];   /* node | one | a list of nodes */
+	char placement[CONFIG_LIST];   /* node | socket | interleave | one | a list of nodes */
 	char cpunodebind[CONFIG_LIST]; /* all | a list of nodes */
 	char physcpubind[CONFIG_LIST]; /* all | a list of CPUs */
 	char membind[CONFIG_LIST];     /* all | a list of nodes */
 	char preferred[CONFIG_LIST];   /* "" or one node */
+	char interleave[CONFIG_LIST];  /* "" or a list of nodes */
 	bool localalloc;	       /* no: as placement says */
 	bool strict;		       /* no: less than was asked for is served, and said */
-	uint32_t backing;	   /* enum segment_backing: shm | memfd | hugetlb | hugetlb-1g */
-	uint32_t huge_pages;	   /* enum segment_huge: try | off | on */
-	bool lock_memory;	   /* yes */
-	bool keep_weights;	   /* no: named segments go with an orderly stop */
-	uint32_t workers_per_node; /* 1 */
-	uint32_t threads;	   /* per worker; 0: one per physical core */
-	uint32_t verify_seconds;   /* 60: how often it is sampled where the copies' pages are; 0: never */
-	struct idset io_cpus;	   /* empty: auto */
+	uint32_t backing;	       /* enum segment_backing: shm | memfd | hugetlb | hugetlb-1g */
+	uint32_t huge_pages;	       /* enum segment_huge: try | off | on */
+	bool lock_memory;	       /* yes */
+	bool keep_weights;	       /* no: named segments go with an orderly stop */
+	uint32_t workers_per_node;     /* 1 */
+	uint32_t threads;	       /* per worker; 0: one per physical core */
+	uint32_t verify_seconds;       /* 60: how often it is sampled where the copies' pages are; 0: never */
+	struct idset io_cpus;	       /* empty: auto */
 	/* engine */
 	uint32_t cpu_level;	     /* UINT32_MAX: auto; enum cpu_level: ref | avx2 | avx512 */
 	uint32_t numerics;	     /* UINT32_MAX: auto; enum numerics: f32 | bf16 */

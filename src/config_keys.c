@@ -150,19 +150,22 @@ static int check_list(const char *value, struct err *err)
 	return idset_resolve(value, &any, &list, err);
 }
 
-static int check_node(const char *value, struct err *err)
+static int check_optional_list(const char *value, struct err *err)
 {
 	return value[0] ? check_list(value, err) : 0;
 }
 
 static int check_placement(const char *value, struct err *err)
 {
-	if (!strcmp(value, "node") || !strcmp(value, "one"))
-		return 0;
-	return isalpha((unsigned char)value[0]) && strcmp(value, "all")
-		       ? err_set(err, -EINVAL, "'%.40s' is not understood; allowed: node, one or a list of nodes",
-				 value)
-		       : check_list(value, err);
+	static const char *const words[] = {"node", "socket", "interleave", "one", "all"};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (!strcmp(value, words[i]))
+			return 0;
+	if (isalpha((unsigned char)value[0]))
+		return err_set(err, -EINVAL,
+			       "'%.40s' is not understood; allowed: node, socket, interleave, one or a list of nodes",
+			       value);
+	return check_list(value, err);
 }
 
 #define MEMBER(m) .offset = offsetof(struct config, m), .size = sizeof(((struct config *)0)->m)
@@ -253,12 +256,15 @@ static const struct config_key server_keys[] = {
 
 #define NODES "all or a list of nodes such as 0-3,8, +0-1 or !2"
 static const struct config_key placement_keys[] = {
-	{"placement", KEY_TEXT, MEMBER(placement), .check = check_placement, .allowed = "node, one or a list of nodes",
-	 .fallback = "node",
+	{"placement", KEY_TEXT, MEMBER(placement), .check = check_placement,
+	 .allowed = "node, socket, interleave, one or a list of nodes", .fallback = "node",
 	 .help = "Which nodes get a copy of the weights. node: every node whose CPUs compute, or where it has no "
 		 "memory "
-		 "the nearest that has. one: a single node, the one that is nearest to all CPUs. A list: these nodes. "
-		 "Workers read the nearest copy. weightd --plan shows what follows on this machine."},
+		 "the nearest that has. socket: a copy per package, its pages spread over the package's nodes. "
+		 "interleave: one copy, its pages spread over all nodes. one: one copy on a single node, the one that "
+		 "is "
+		 "nearest to all CPUs. A list: a copy on each of these nodes. Workers read the nearest copy. weightd "
+		 "--plan shows what follows on this machine."},
 	{"cpunodebind", KEY_TEXT, MEMBER(cpunodebind), .check = check_list, .allowed = NODES, .fallback = "all",
 	 .help = "Run on the CPUs of these nodes only, as numactl --cpunodebind does. Lists are numactl's: 0-3,8 are "
 		 "numbers, +0-1 are the first two of those that the daemon was given (cpuset, taskset), !2 are all but "
@@ -272,14 +278,19 @@ static const struct config_key placement_keys[] = {
 	 .help = "Memory of these nodes only, as numactl --membind: for copies, for calls, and for every process of "
 		 "the "
 		 "daemon."},
-	{"preferred", KEY_TEXT, MEMBER(preferred), .check = check_node, .allowed = "a node or empty", .fallback = "",
+	{"preferred", KEY_TEXT, MEMBER(preferred), .check = check_optional_list, .allowed = "a node or empty",
+	 .fallback = "",
 	 .help = "One copy, on this node, as numactl --preferred: where all models together do not fit into its free "
 		 "memory, on the nearest node where they do (with strict = yes: nowhere). Not with membind, localalloc "
 		 "or another placement than one."},
+	{"interleave", KEY_TEXT, MEMBER(interleave), .check = check_optional_list,
+	 .allowed = "a list of nodes or empty", .fallback = "",
+	 .help = "One copy, its pages spread over these nodes, as numactl --interleave. Not with membind, preferred, "
+		 "localalloc or another placement than interleave."},
 	{"localalloc", KEY_BOOL, MEMBER(localalloc), .fallback = "no",
 	 .help = "Memory of the node that computes, as numactl --localalloc: what placement = node means, for those "
 		 "who "
-		 "look for the word. Not with membind, preferred or another placement."},
+		 "look for the word. Not with membind, preferred, interleave or another placement."},
 	{"strict", KEY_BOOL, MEMBER(strict), .fallback = "no",
 	 .help = "Whether to refuse to serve rather than to serve with less than was asked for of memory's place. Where "
 		 "the kernel, a container or a cpuset refuses a call that binds memory or tells where pages are, the "

@@ -105,6 +105,9 @@ struct message_load {
 	uint32_t n_files;  /* 1 to SEGMENT_FILES_MAX, which follow */
 	uint32_t n_nodes;
 	uint16_t node[64]; /* a copy on each, the first is filled from the files */
+	/* Further nodes that copy i is interleaved over: the next n_more[i] of more[]. */
+	uint8_t n_more[64];
+	uint16_t more[192];
 };
 
 /* What a file of a model is to it. */

@@ -23,8 +23,9 @@ static const char usage[] =
 	"  -C, --physcpubind=LIST run on these CPUs\n"
 	"  -m, --membind=LIST     memory of these nodes alone\n"
 	"  -p, --preferred=NODE   one copy of the weights, there if it fits\n"
+	"  -i, --interleave=LIST  one copy of the weights, spread over these nodes\n"
 	"  -l, --localalloc       a copy on each node that computes\n"
-	"      --placement=WHERE  copies: node, one or a LIST\n"
+	"      --placement=WHERE  copies: node, socket, interleave, one or a LIST\n"
 	"      --strict           nothing less than was asked for\n"
 	"\n"
 	"      --plan             print which copies and workers this machine gets, exit\n"
@@ -56,6 +57,7 @@ static const struct option options[] = {
 	{"physcpubind", required_argument, NULL, 'C'},
 	{"membind", required_argument, NULL, 'm'},
 	{"preferred", required_argument, NULL, 'p'},
+	{"interleave", required_argument, NULL, 'i'},
 	{"localalloc", no_argument, NULL, 'l'},
 	{"placement", required_argument, NULL, OPTION_PLACEMENT},
 	{"strict", no_argument, NULL, OPTION_STRICT},
@@ -90,8 +92,13 @@ static const char *key_of(int code)
 	static const struct {
 		int code;
 		const char *key;
-	} keys[] = {{'N', "cpunodebind"},     {'C', "physcpubind"}, {'m', "membind"},
-		    {'p', "preferred"},	      {'l', "localalloc"},  {OPTION_PLACEMENT, "placement"},
+	} keys[] = {{'N', "cpunodebind"},
+		    {'C', "physcpubind"},
+		    {'m', "membind"},
+		    {'p', "preferred"},
+		    {'i', "interleave"},
+		    {'l', "localalloc"},
+		    {OPTION_PLACEMENT, "placement"},
 		    {OPTION_STRICT, "strict"}};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (keys[i].code == code)
@@ -114,7 +121,7 @@ static int add_setting(struct arguments *a, const char *key, const char *value)
 static int parse(int argc, char **argv, struct arguments *a)
 {
 	int code;
-	while ((code = getopt_long(argc, argv, "c:s:N:C:m:p:lVh", options, NULL)) >= 0) {
+	while ((code = getopt_long(argc, argv, "c:s:N:C:m:p:i:lVh", options, NULL)) >= 0) {
 		if (code == 's' || key_of(code)) {
 			if (add_setting(a, key_of(code), optarg))
 				return 2;

@@ -124,7 +124,10 @@ static void add_copies(struct table *table, yyjson_val *models)
 		{
 			char ago[TABLE_UNIT_TEXT];
 			text_cell(table, model, "name");
-			number_cell(table, copy, "node");
+			if (yyjson_obj_get(copy, "interleaved"))
+				text_cell(table, copy, "interleaved");
+			else
+				number_cell(table, copy, "node");
 			bytes_cell(table, copy, "bytes");
 			bytes_cell(table, copy, "small_bytes");
 			bytes_cell(table, copy, "huge_bytes");

@@ -89,14 +89,14 @@ static void *check_node(void *argument)
 
 static int start_check(const struct adoption *adoption, struct node_check *check, struct err *err)
 {
-	const struct idset *cpus;
+	struct idset cpus;
 	pthread_attr_t attributes;
-	int rc = load_order_cpus(adoption->topology, check->node, &cpus, err);
+	int rc = load_order_cpus(adoption->topology, &adoption->order->load, check->node, &cpus, err);
 	if (rc)
 		return rc;
 	rc = pthread_attr_init(&attributes);
 	if (!rc) {
-		rc = pthread_attr_setaffinity_np(&attributes, sizeof *cpus, (const cpu_set_t *)cpus);
+		rc = pthread_attr_setaffinity_np(&attributes, sizeof cpus, (const cpu_set_t *)&cpus);
 		if (!rc)
 			rc = pthread_create(&check->thread, &attributes, check_node, check);
 		pthread_attr_destroy(&attributes);
@@ -186,14 +186,16 @@ static int make_copy(const struct adoption *adoption, const struct node_check *c
 	const struct segment_view *from = &adoption->first->view;
 	struct segment_spec spec;
 	struct segment made;
+	struct idset cpus;
 	load_order_spec(&adoption->order->load, check->node, &adoption->order->source, &spec);
 	spec.payload_bytes = from->header->payload_bytes;
-	int rc = load_order_cpus(adoption->topology, check->node, &spec.cpus, err);
+	spec.cpus = &cpus;
+	int rc = load_order_cpus(adoption->topology, &adoption->order->load, check->node, &cpus, err);
 	if (!rc)
 		rc = segment_create(&spec, &made, err);
 	if (rc)
 		return rc;
-	rc = segment_copy(&made, from->base, from->total_bytes, spec.cpus, err);
+	rc = segment_copy(&made, from->base, from->total_bytes, &cpus, err);
 	if (rc) {
 		segment_destroy(&made);
 		return rc;

@@ -5,6 +5,7 @@
 
 #include "numa/bind.h"
 #include "src/load/load_order.h"
+#include "src/load/load_room.h"
 
 static void destroy_all(struct load_copies *copies)
 {
@@ -14,14 +15,21 @@ static void destroy_all(struct load_copies *copies)
 }
 
 /* Room on every node, all of one backing, or none. */
-static int create_all(struct load_copies *copies, struct segment_spec *spec, struct err *err)
+static int create_all(struct load_copies *copies, const struct segment_source *source, const struct segment_spec *what,
+		      struct err *err)
 {
+	const struct message_load *order = copies->order;
 	int rc = 0;
-	for (uint32_t i = 0; i < copies->order->n_nodes && rc == 0; i++) {
-		spec->node = copies->order->node[i];
-		rc = load_order_cpus(copies->topology, spec->node, &spec->cpus, err);
+	for (uint32_t i = 0; i < order->n_nodes && rc == 0; i++) {
+		struct segment_spec spec;
+		load_order_spec(order, order->node[i], source, &spec);
+		spec.pack_layout = what->pack_layout;
+		spec.payload_bytes = what->payload_bytes;
+		spec.backing = what->backing;
+		spec.cpus = &copies->cpus[i];
+		rc = load_order_cpus(copies->topology, order, order->node[i], &copies->cpus[i], err);
 		if (rc == 0)
-			rc = segment_create(spec, &copies->segments[i], err);
+			rc = segment_create(&spec, &copies->segments[i], err);
 		copies->n += rc == 0;
 	}
 	if (rc)
@@ -29,34 +37,41 @@ static int create_all(struct load_copies *copies, struct segment_spec *spec, str
 	return rc;
 }
 
+/* Before anything is taken. A pool's pages are not in these figures; where it has too few, it says so itself. */
+static int check_room(const struct load_copies *copies, uint64_t payload_bytes, struct err *err)
+{
+	struct load_room room;
+	if (segment_is_pooled(copies->order->backing))
+		return 0;
+	load_room_read(copies->topology, &room);
+	return load_room_check(&room, copies->order, payload_bytes, err);
+}
+
 int load_copies_begin(struct load_copies *copies, const struct message_load *order, const struct segment_source *source,
 		      uint32_t pack_layout, uint64_t payload_bytes, struct err *err)
 {
-	struct segment_spec spec;
+	struct segment_spec what = {
+		.pack_layout = pack_layout, .payload_bytes = payload_bytes, .backing = order->backing};
 	copies->order = order;
-	load_order_spec(order, order->node[0], source, &spec);
-	spec.pack_layout = pack_layout;
-	spec.payload_bytes = payload_bytes;
 	int rc = topology_load(NULL, &copies->topology, err);
 	if (rc == 0)
-		rc = create_all(copies, &spec, err);
+		rc = check_room(copies, payload_bytes, err);
+	if (rc == 0)
+		rc = create_all(copies, source, &what, err);
 	bool replaceable =
-		spec.backing == SEGMENT_SHM || (segment_is_pooled(spec.backing) && spec.huge == SEGMENT_HUGE_TRY);
+		what.backing == SEGMENT_SHM || (segment_is_pooled(what.backing) && order->huge == SEGMENT_HUGE_TRY);
 	if (rc == -ENOSPC && replaceable) {
 		/* A container's /dev/shm is often 64 MiB, and a pool has what somebody set aside; a memfd is bounded by
 		 * neither. Status tells which it is. */
-		spec.backing = SEGMENT_MEMFD;
-		rc = create_all(copies, &spec, err);
+		what.backing = SEGMENT_MEMFD;
+		rc = create_all(copies, source, &what, err);
 	}
 	return rc;
 }
 
 int load_copies_first(struct load_copies *copies, void **payload, struct err *err)
 {
-	const struct idset *cpus = NULL;
-	int rc = load_order_cpus(copies->topology, copies->order->node[0], &cpus, err);
-	if (rc == 0)
-		rc = bind_thread(cpus, err);
+	int rc = bind_thread(&copies->cpus[0], err);
 	if (rc == 0)
 		*payload = segment_payload(&copies->segments[0]);
 	return rc;
@@ -64,14 +79,10 @@ int load_copies_first(struct load_copies *copies, void **payload, struct err *er
 
 int load_copies_spread(struct load_copies *copies, struct err *err)
 {
-	const struct idset *cpus = NULL;
 	int rc = 0;
-	for (uint32_t i = 1; i < copies->n && rc == 0; i++) {
-		rc = load_order_cpus(copies->topology, copies->order->node[i], &cpus, err);
-		if (rc == 0)
-			rc = segment_copy(&copies->segments[i], copies->segments[0].base,
-					  copies->segments[0].total_bytes, cpus, err);
-	}
+	for (uint32_t i = 1; i < copies->n && rc == 0; i++)
+		rc = segment_copy(&copies->segments[i], copies->segments[0].base, copies->segments[0].total_bytes,
+				  &copies->cpus[i], err);
 	return rc;
 }
 

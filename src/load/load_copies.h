@@ -6,8 +6,9 @@
 #include "src/load/load.h"
 
 struct load_copies {
-	const struct message_load *order; /* borrows */
-	struct topology *topology;	  /* owned */
+	const struct message_load *order;  /* borrows */
+	struct topology *topology;	   /* owned */
+	struct idset cpus[LOAD_NODES_MAX]; /* that work on each copy */
 	struct segment segments[LOAD_NODES_MAX];
 	uint32_t n; /* made, of order->n_nodes */
 };

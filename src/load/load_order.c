@@ -4,9 +4,31 @@
 #include <string.h>
 
 #include "io/loop.h"
+#include "numa/interleave.h"
 #include "src/engine/image.h"
 #include "src/load/load.h"
 #include "src/load/model_quantize.h"
+
+/* A node is part of one copy, once. */
+static int check_nodes(const struct message_load *order, struct err *err)
+{
+	struct idset named;
+	uint32_t n_more = 0;
+	idset_clear(&named);
+	for (uint32_t i = 0; i < order->n_nodes; i++) {
+		uint32_t end = n_more + order->n_more[i];
+		if (end > sizeof order->more / sizeof *order->more || order->n_more[i] >= INTERLEAVE_NODES_MAX)
+			return err_set(err, -EINVAL, "the order to load spreads copies over more nodes than possible");
+		for (uint32_t k = n_more; k <= end; k++) {
+			unsigned node = k < end ? order->more[k] : order->node[i];
+			if (idset_has(&named, node) || node >= IDSET_MAX)
+				return err_set(err, -EINVAL, "the order to load names node %u twice", node);
+			idset_add(&named, node);
+		}
+		n_more = end;
+	}
+	return 0;
+}
 
 int load_order_check(const struct message_load *order, struct err *err)
 {
@@ -23,11 +45,19 @@ int load_order_check(const struct message_load *order, struct err *err)
 	    order->quantize > MODEL_INT4)
 		return err_set(err, -EINVAL, "the order to load has backing %u, huge %u, io %u, quantize %u",
 			       order->backing, order->huge, order->io, order->quantize);
-	for (uint32_t i = 0; i < order->n_nodes; i++)
-		for (uint32_t j = 0; j < i; j++)
-			if (order->node[i] == order->node[j])
-				return err_set(err, -EINVAL, "the order to load names node %u twice", order->node[i]);
-	return 0;
+	return check_nodes(order, err);
+}
+
+void load_order_nodes(const struct message_load *order, unsigned node, struct idset *out)
+{
+	idset_clear(out);
+	for (uint32_t i = 0, more = 0; i < order->n_nodes; more += order->n_more[i++]) {
+		if (order->node[i] != node)
+			continue;
+		idset_add(out, node);
+		for (uint32_t k = more; k < more + order->n_more[i]; k++)
+			idset_add(out, order->more[k]);
+	}
 }
 
 void load_order_spec(const struct message_load *order, unsigned node, const struct segment_source *source,
@@ -45,9 +75,13 @@ void load_order_spec(const struct message_load *order, unsigned node, const stru
 		.isa = PACK_ISA_X86_64,
 		.source = *source,
 	};
+	load_order_nodes(order, node, &out->spread);
+	if (idset_count(&out->spread) < 2)
+		idset_clear(&out->spread);
 }
 
-int load_order_cpus(const struct topology *topology, unsigned node, const struct idset **out, struct err *err)
+/* The CPUs of one node, or of the nearest that has some. */
+static int node_cpus(const struct topology *topology, unsigned node, struct idset *out, struct err *err)
 {
 	const struct topology_node *best = NULL;
 	if (!topology_find(topology, node))
@@ -66,6 +100,20 @@ int load_order_cpus(const struct topology *topology, unsigned node, const struct
 	}
 	if (!best)
 		return err_set(err, -EINVAL, "node %u: no CPU may be used to fill it", node);
-	*out = &best->cpus;
+	idset_or(out, &best->cpus);
 	return 0;
+}
+
+int load_order_cpus(const struct topology *topology, const struct message_load *order, unsigned node, struct idset *out,
+		    struct err *err)
+{
+	struct idset nodes, cpus;
+	int rc = 0;
+	load_order_nodes(order, node, &nodes);
+	idset_clear(&cpus);
+	for (int at = idset_first(&nodes); at >= 0 && rc == 0; at = idset_next(&nodes, at))
+		rc = node_cpus(topology, (unsigned)at, &cpus, err);
+	if (rc == 0)
+		*out = cpus;
+	return rc;
 }

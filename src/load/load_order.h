@@ -13,8 +13,12 @@ int load_order_check(const struct message_load *order, struct err *err);
 void load_order_spec(const struct message_load *order, unsigned node, const struct segment_source *source,
 		     struct segment_spec *out);
 
-/* The CPUs that fill or hash a copy on `node`: its own, or for a node without any those of the nearest that has some.
- * *out is a view of the topology. */
-int load_order_cpus(const struct topology *topology, unsigned node, const struct idset **out, struct err *err);
+/* All nodes of the copy that is named for `node`; empty: there is none. */
+void load_order_nodes(const struct message_load *order, unsigned node, struct idset *out);
+
+/* The CPUs that fill or hash the copy of `node`: those of all its nodes, and for a node without any those of the
+ * nearest that has some. */
+int load_order_cpus(const struct topology *topology, const struct message_load *order, unsigned node, struct idset *out,
+		    struct err *err);
 
 #endif

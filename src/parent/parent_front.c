@@ -104,17 +104,27 @@ static void add_model(struct message_state *state, const struct parent *parent, 
 		snprintf(state->text, sizeof state->text, "model '%.60s': %.180s", name, degraded);
 }
 
-static void add_weights(struct message_state *state, const struct parent_copy *copies, uint32_t n_copies)
+static void add_node_bytes(struct message_state *state, unsigned node, uint64_t bytes)
+{
+	uint32_t n = 0;
+	while (n < state->n_nodes && state->node[n] != node)
+		n++;
+	if (n == sizeof state->node / sizeof *state->node)
+		return;
+	if (n == state->n_nodes)
+		state->node[state->n_nodes++] = (uint16_t)node;
+	state->weight_bytes[n] += bytes;
+}
+
+/* Of a spread copy every node has the same part, by a page. */
+static void add_weights(struct message_state *state, const struct parent *parent, const struct parent_copy *copies,
+			uint32_t n_copies)
 {
 	for (uint32_t c = 0; c < n_copies; c++) {
-		uint32_t n = 0;
-		while (n < state->n_nodes && state->node[n] != copies[c].segment.node)
-			n++;
-		if (n == sizeof state->node / sizeof *state->node)
-			continue;
-		if (n == state->n_nodes)
-			state->node[state->n_nodes++] = (uint16_t)copies[c].segment.node;
-		state->weight_bytes[n] += copies[c].segment.report.total_bytes;
+		const struct message_segment *segment = &copies[c].segment;
+		const struct plan_copy *plan = plan_copy(&parent->plan, segment->node);
+		for (int node = plan ? idset_first(&plan->nodes) : -1; node >= 0; node = idset_next(&plan->nodes, node))
+			add_node_bytes(state, (unsigned)node, segment->report.total_bytes / idset_count(&plan->nodes));
 	}
 }
 
@@ -122,7 +132,7 @@ static void add_adapters(struct message_state *state, const struct parent *paren
 {
 	const struct parent_adapter *failed = adapters_failed(parent);
 	for (const struct parent_adapter *a = parent->adapters; a; a = a->next)
-		add_weights(state, a->copies, a->n_copies);
+		add_weights(state, parent, a->copies, a->n_copies);
 	state->adapters_come = adapters_come(parent);
 	state->adapters_failed = failed != NULL;
 	if (failed)
@@ -140,8 +150,8 @@ void front_tell_state(struct parent *parent)
 	for (uint32_t i = 0; i < parent->config.n_models; i++) {
 		if (model_is_public(&parent->models[i]))
 			add_model(&state, parent, i);
-		add_weights(&state, parent->models[i].copies, parent->models[i].n_copies);
-		add_weights(&state, parent->models[i].change.copies, parent->models[i].change.n_copies);
+		add_weights(&state, parent, parent->models[i].copies, parent->models[i].n_copies);
+		add_weights(&state, parent, parent->models[i].change.copies, parent->models[i].change.n_copies);
 	}
 	add_adapters(&state, parent);
 	state.worker_restarts = parent->worker_restarts;

@@ -23,7 +23,8 @@ bool models_waited_for_files(const struct load_pace *pace);
 void models_close(struct parent *parent);
 void models_drop_copies(struct parent *parent, struct parent_model *model); /* closes and removes what is served */
 
-/* What an order to load from `path` says. `name`: the model's in the segment. */
+/* What an order to load from `path` says. `name`: the model's in the segment;
+ * `nodes`: which of the plan's copies, by the nodes they are named for. */
 int order_fill(const struct parent *parent, const char *path, const char *name, uint32_t generation,
 	       const struct idset *nodes, struct message_load *order, struct err *err);
 

@@ -75,11 +75,21 @@ int order_fill(const struct parent *parent, const char *path, const char *name, 
 	order->huge = parent->config.huge_pages;
 	order->io = parent->config.io;
 	order->group = group_of_segments(parent);
-	for (int node = idset_first(nodes); node >= 0; node = idset_next(nodes, node)) {
-		if (order->n_nodes == sizeof order->node / sizeof *order->node)
-			return err_set(err, -E2BIG, "more than %zu nodes with copies",
-				       sizeof order->node / sizeof *order->node);
-		order->node[order->n_nodes++] = (uint16_t)node;
+	uint32_t n_more = 0;
+	for (unsigned i = 0; i < parent->plan.n_copies; i++) {
+		const struct plan_copy *copy = &parent->plan.copies[i];
+		if (!idset_has(nodes, copy->node))
+			continue;
+		if (n_more + idset_count(&copy->nodes) - 1 > sizeof order->more / sizeof *order->more)
+			return err_set(err, -E2BIG, "copies are spread over more than %zu nodes",
+				       sizeof order->more / sizeof *order->more);
+		order->node[order->n_nodes] = (uint16_t)copy->node;
+		for (int node = idset_next(&copy->nodes, (int)copy->node); node >= 0;
+		     node = idset_next(&copy->nodes, node)) {
+			order->more[n_more++] = (uint16_t)node;
+			order->n_more[order->n_nodes]++;
+		}
+		order->n_nodes++;
 	}
 	return 0;
 }
@@ -231,9 +241,12 @@ static void tell_segment(const struct parent *parent, const struct parent_model 
 {
 	char plain[SEGMENT_NAME_BYTES];
 	const struct placement *p = &segment->report.placement;
-	log_info("model '%s': node %u: %s%.1f MiB in %s, %llu of %llu pages on the node%s", model->config->name,
-		 segment->node, segment->adopted ? "adopted " : "", (double)segment->report.total_bytes / (1 << 20),
+	const struct plan_copy *plan = plan_copy(&parent->plan, segment->node);
+	bool spread = plan && idset_count(&plan->nodes) > 1;
+	log_info("model '%s': node %u: %s%.1f MiB in %s, %llu of %llu pages %s%s", model->config->name, segment->node,
+		 segment->adopted ? "adopted " : "", (double)segment->report.total_bytes / (1 << 20),
 		 whereabouts(segment), (unsigned long long)p->on_node, (unsigned long long)p->pages,
+		 spread ? "interleaved as they should be" : "on the node",
 		 placement_verified(p) ? ""
 		 : placement_wrong(p)  ? " (MISPLACED)"
 				       : " (unverified)");

@@ -14,6 +14,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include "numa/interleave.h"
+
 enum { UNKNOWN_DISTANCE = 20 }; /* of another node, where the firmware says nothing: the kernel's REMOTE_DISTANCE */
 
 struct limits {
@@ -163,9 +165,9 @@ static unsigned centre(const struct topology *topology, const struct limits *lim
 
 /* The node of the only copy. */
 static int plan_one(const struct topology *topology, const struct config *config, const struct limits *limits,
-		    const struct idset *roomy, struct plan *plan, struct err *err)
+		    const struct idset *roomy, struct plan *plan, struct idset *out, struct err *err)
 {
-	struct idset *out = &plan->copy_nodes, wanted, with_room = limits->memory;
+	struct idset wanted, with_room = limits->memory;
 	idset_clear(out);
 	if (!config->preferred[0]) {
 		idset_add(out, centre(topology, limits));
@@ -209,20 +211,80 @@ static int plan_list(const struct topology *topology, const struct config *confi
 	return 0;
 }
 
+/* A copy on each node, */
+static int add_apart(struct plan *plan, const struct idset *nodes, struct err *err)
+{
+	for (int node = idset_first(nodes); node >= 0; node = idset_next(nodes, node)) {
+		if (plan->n_copies == PLAN_COPIES_MAX)
+			return err_set(err, -E2BIG, "placement: %u copies; there can be %d", idset_count(nodes),
+				       PLAN_COPIES_MAX);
+		struct plan_copy *copy = &plan->copies[plan->n_copies++];
+		copy->node = (unsigned)node;
+		idset_add(&copy->nodes, (unsigned)node);
+		idset_add(&plan->copy_nodes, (unsigned)node);
+	}
+	return 0;
+}
+
+/* or one over all of them. */
+static int add_spread(struct plan *plan, const struct idset *nodes, struct err *err)
+{
+	if (idset_count(nodes) > INTERLEAVE_NODES_MAX || plan->n_copies == PLAN_COPIES_MAX)
+		return err_set(err, -E2BIG, "placement: a copy over %u nodes; there can be %d", idset_count(nodes),
+			       INTERLEAVE_NODES_MAX);
+	struct plan_copy *copy = &plan->copies[plan->n_copies++];
+	copy->node = (unsigned)idset_first(nodes);
+	copy->nodes = *nodes;
+	idset_add(&plan->copy_nodes, copy->node);
+	return 0;
+}
+
+/* One over all homes of each package. */
+static int add_packages(const struct topology *topology, struct plan *plan, struct idset *nodes, struct err *err)
+{
+	int rc = 0;
+	while (idset_first(nodes) >= 0 && rc == 0) {
+		unsigned package = topology_find(topology, (unsigned)idset_first(nodes))->package;
+		struct idset own;
+		idset_clear(&own);
+		for (int node = idset_first(nodes); node >= 0; node = idset_next(nodes, node))
+			if (topology_find(topology, (unsigned)node)->package == package)
+				idset_add(&own, (unsigned)node);
+		idset_without(nodes, &own);
+		rc = add_spread(plan, &own, err);
+	}
+	return rc;
+}
+
 static int plan_copies(const struct topology *topology, const struct config *config, const struct limits *limits,
 		       const struct idset *roomy, struct plan *plan, struct err *err)
 {
-	struct idset *out = &plan->copy_nodes;
-	int rc = 0;
-	if (config->preferred[0] || !strcmp(config->placement, "one"))
-		rc = plan_one(topology, config, limits, roomy, plan, err);
-	else if (!strcmp(config->placement, "node"))
-		homes(topology, limits, &limits->memory, out);
+	const char *placement = config->interleave[0] ? "interleave" : config->preferred[0] ? "one" : config->placement;
+	struct idset nodes;
+	int rc;
+	homes(topology, limits, &limits->memory, &nodes);
+	if (!strcmp(placement, "node"))
+		return add_apart(plan, &nodes, err);
+	if (!strcmp(placement, "socket"))
+		return add_packages(topology, plan, &nodes, err);
+	if (!strcmp(placement, "interleave")) {
+		rc = config->interleave[0] ? cut_down("interleave", config->interleave, &limits->memory, &nodes, err)
+					   : 0;
+		return rc ? rc : add_spread(plan, &nodes, err);
+	}
+	if (!strcmp(placement, "one"))
+		rc = plan_one(topology, config, limits, roomy, plan, &nodes, err);
 	else
-		rc = plan_list(topology, config, limits, out, err);
-	if (rc == 0 && idset_count(out) > PLAN_COPIES_MAX)
-		rc = err_set(err, -E2BIG, "placement: %u copies; there can be %d", idset_count(out), PLAN_COPIES_MAX);
-	return rc;
+		rc = plan_list(topology, config, limits, &nodes, err);
+	return rc ? rc : add_apart(plan, &nodes, err);
+}
+
+const struct plan_copy *plan_copy(const struct plan *plan, unsigned node)
+{
+	for (unsigned i = 0; i < plan->n_copies; i++)
+		if (plan->copies[i].node == node)
+			return &plan->copies[i];
+	return NULL;
 }
 
 /* --- workers ---------------------------------------------------------------------------------- */
@@ -254,6 +316,20 @@ static int plan_node(struct plan *plan, const struct plan_worker *as, const stru
 	return 0;
 }
 
+/* The copy whose nearest node is the nearest of all. */
+static unsigned nearest_copy(const struct topology *topology, const struct plan *plan, unsigned from)
+{
+	struct idset all;
+	idset_clear(&all);
+	for (unsigned i = 0; i < plan->n_copies; i++)
+		idset_or(&all, &plan->copies[i].nodes);
+	int nearest = topology_nearest(topology, from, &all); /* all have memory, so there is one */
+	for (unsigned i = 0; i < plan->n_copies; i++)
+		if (idset_has(&plan->copies[i].nodes, (unsigned)nearest))
+			return plan->copies[i].node;
+	return plan->copies[0].node;
+}
+
 static int plan_workers(const struct topology *topology, const struct config *config, const struct limits *limits,
 			struct plan *plan, struct err *err)
 {
@@ -265,8 +341,7 @@ static int plan_workers(const struct topology *topology, const struct config *co
 		idset_and(&own, &limits->cores);
 		if (!idset_count(&own))
 			continue;
-		/* Both sets have members with memory, so there is one. */
-		as.copy_node = (unsigned)topology_nearest(topology, node->os_index, &plan->copy_nodes);
+		as.copy_node = nearest_copy(topology, plan, node->os_index);
 		as.memory_node = (unsigned)topology_nearest(topology, node->os_index, &limits->memory);
 		rc = plan_node(plan, &as, &own, config, err);
 	}

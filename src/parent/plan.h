@@ -15,13 +15,20 @@ enum parallel { PARALLEL_NONE, PARALLEL_TENSOR };
 struct plan_worker {
 	unsigned node;	      /* its CPUs' node */
 	unsigned rank;	      /* among the workers of its node */
-	unsigned copy_node;   /* the node whose copy it reads: its own, or the nearest with one */
+	unsigned copy_node;   /* the copy it reads, by name: of its own node, or of the nearest with one */
 	unsigned memory_node; /* where its calls' memory comes from: its own, or the nearest that may be used */
 	struct idset cpus;    /* one compute thread on each */
 };
 
+struct plan_copy {
+	unsigned node;	    /* what it is named for: the lowest of its nodes */
+	struct idset nodes; /* one, or those that it is interleaved over */
+};
+
 struct plan {
-	struct idset copy_nodes;
+	struct plan_copy copies[PLAN_COPIES_MAX]; /* no two share a node */
+	unsigned n_copies;
+	struct idset copy_nodes;		      /* the nodes they are named for */
 	struct plan_worker workers[PLAN_WORKERS_MAX]; /* of one model */
 	unsigned n_workers;
 	struct idset cpus;    /* all that any process of the daemon may run on */
@@ -39,6 +46,9 @@ struct plan {
  * can run, or a list names what is not there; -E2BIG. The text begins with the key. */
 int plan_make(const struct topology *topology, const struct config *config, const struct idset *roomy, struct plan *out,
 	      struct err *err);
+
+/* The copy that is named for a node; NULL: none is. View. */
+const struct plan_copy *plan_copy(const struct plan *plan, unsigned node);
 
 /* As text, a line for each copy and worker: what weightd --plan prints. */
 void plan_print(const struct plan *plan, const struct topology *topology, FILE *out);

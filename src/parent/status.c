@@ -25,10 +25,10 @@ static void add_uint(doc d, val object, const char *key, uint64_t value)
 	yyjson_mut_obj_add_uint(d, object, key, value);
 }
 
-static void add_cpus(doc d, val object, const char *key, const struct idset *cpus)
+static void add_list(doc d, val object, const char *key, const struct idset *ids)
 {
 	char text[IDSET_TEXT];
-	add_str(d, object, key, idset_format(cpus, text, sizeof text));
+	add_str(d, object, key, idset_format(ids, text, sizeof text));
 }
 
 static void add_digest(doc d, val object, const uint8_t digest[SEGMENT_DIGEST_BYTES])
@@ -45,13 +45,16 @@ static const char *backing_word(const struct message_segment *segment)
 	return word[segment->backing];						     /* looked at when it came */
 }
 
-static void add_copy(doc d, val copies, const struct parent_copy *copy)
+static void add_copy(doc d, val copies, const struct parent *parent, const struct parent_copy *copy)
 {
 	const struct segment_report *report = &copy->segment.report;
 	const struct placement *p = &report->placement;
 	val c = yyjson_mut_arr_add_obj(d, copies);
+	const struct plan_copy *plan = plan_copy(&parent->plan, copy->segment.node);
 	add_uint(d, c, "node", copy->segment.node);
 	add_uint(d, c, "generation", copy->segment.generation);
+	if (plan && idset_count(&plan->nodes) > 1)
+		add_list(d, c, "interleaved", &plan->nodes);
 	add_str(d, c, "segment", copy->segment.name);
 	add_str(d, c, "backing", backing_word(&copy->segment));
 	yyjson_mut_obj_add_bool(d, c, "adopted", copy->segment.adopted != 0);
@@ -95,7 +98,7 @@ static void add_pace(doc d, val m, const struct load_pace *pace)
 }
 
 /* The generation that comes, or has come while the one before it goes: `copies` are then that one's. */
-static void add_change(doc d, val m, const struct parent_change *change)
+static void add_change(doc d, val m, const struct parent *parent, const struct parent_change *change)
 {
 	static const char *const state[] = {"", "waiting", "loading", "starting", "leaving"}; /* by enum change_state */
 	if (change->fault[0])
@@ -107,7 +110,7 @@ static void add_change(doc d, val m, const struct parent_change *change)
 	add_str(d, c, "state", state[change->state]);
 	val copies = yyjson_mut_obj_add_arr(d, c, "copies");
 	for (uint32_t i = 0; i < change->n_copies; i++)
-		add_copy(d, copies, &change->copies[i]);
+		add_copy(d, copies, parent, &change->copies[i]);
 }
 
 static void add_model(doc d, val models, const struct parent *parent, const struct parent_model *model)
@@ -145,8 +148,8 @@ static void add_model(doc d, val models, const struct parent *parent, const stru
 	}
 	val copies = yyjson_mut_obj_add_arr(d, m, "copies");
 	for (uint32_t i = 0; i < model->n_copies; i++)
-		add_copy(d, copies, &model->copies[i]);
-	add_change(d, m, &model->change);
+		add_copy(d, copies, parent, &model->copies[i]);
+	add_change(d, m, parent, &model->change);
 }
 
 static void add_adapter(doc d, val adapters, const struct parent *parent, const struct parent_adapter *adapter)
@@ -164,7 +167,7 @@ static void add_adapter(doc d, val adapters, const struct parent *parent, const 
 		add_digest(d, a, adapter->copies[0].segment.report.digest);
 	val copies = yyjson_mut_obj_add_arr(d, a, "copies");
 	for (uint32_t i = 0; i < adapter->n_copies; i++)
-		add_copy(d, copies, &adapter->copies[i]);
+		add_copy(d, copies, parent, &adapter->copies[i]);
 }
 
 /* Relaxed: each counter stands alone (shm/channel.h). */
@@ -208,7 +211,7 @@ static void add_parts(doc d, val w, const struct parent *parent, const struct pa
 		val part = yyjson_mut_arr_add_obj(d, all);
 		add_uint(d, part, "node", parts[i]->node);
 		add_uint(d, part, "copy_node", parts[i]->copy_node);
-		add_cpus(d, part, "cpus", &parts[i]->cpus);
+		add_list(d, part, "cpus", &parts[i]->cpus);
 	}
 }
 
@@ -220,8 +223,8 @@ static void add_worker(doc d, val workers, struct parent *parent, struct parent_
 	add_uint(d, w, "node", worker->plan.node);
 	add_uint(d, w, "copy_node", worker->plan.copy_node);
 	add_uint(d, w, "memory_node", worker->plan.memory_node);
-	add_cpus(d, w, "cpus", &worker->plan.cpus);
-	add_cpus(d, w, "cpus_gone", &worker->cpus_gone);
+	add_list(d, w, "cpus", &worker->plan.cpus);
+	add_list(d, w, "cpus_gone", &worker->cpus_gone);
 	add_parts(d, w, parent, worker);
 	add_str(d, w, "model", parent->models[worker->model].config->name);
 	add_uint(d, w, "generation", worker->generation);

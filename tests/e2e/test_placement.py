@@ -1,7 +1,9 @@
 """numactl's words and the plan: what the daemon's processes may use is what was said, and what cannot be had is refused
 before anything is loaded. On a machine with one node; tests/guest has the others."""
 
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,7 +55,7 @@ def test_relative_and_inverse_lists_count_what_was_given():
         assert f"possible: {last}" in refused.stderr
 
 
-@pytest.mark.parametrize("settings", [{"placement": "one"}, {"placement": "all"}, {"membind": "+0"}, {"preferred": "+0"},
+@pytest.mark.parametrize("settings", [{"placement": "one"}, {"placement": "socket"}, {"placement": "interleave"}, {"interleave": "all"}, {"placement": "all"}, {"membind": "+0"}, {"preferred": "+0"},
                                       {"cpunodebind": "all"}, {"localalloc": "yes"}, {"strict": "yes"}])
 def test_the_same_answer_wherever_the_copy_is(start, tiny, settings):
     want = ask(start({"tiny": tiny}, {}))
@@ -102,3 +104,26 @@ def test_flags_are_keys():
     ).stdout
     for line in ("cpunodebind = 0", "physcpubind = 0-3", "preferred = 1", "strict = yes", "localalloc = no"):
         assert f"\n{line}\n" in printed
+
+
+def test_a_model_that_does_not_fit_is_refused_before_it_is_read(tmp_path):
+    """A file of holes, twice as large as the machine's memory: nothing of its weights is read, and all figures are named."""
+    machine = {key: int(rest.split()[0]) for key, rest in
+               (line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())}
+    model = tmp_path / "huge.gguf"
+    subprocess.run(
+        [sys.executable, weightd.TOP / "tests/tools/tiny_gguf.py", "--holes", "--type", "F32", "--dim", "8192",
+         "--heads", "64", "--layers", "64", "--pad-mib", str(2 * machine["MemTotal"] >> 10), model],
+        check=True,
+        timeout=60,
+    )
+    daemon = weightd.Daemon({"huge": model}, {"placement": "node"})
+    try:
+        assert daemon.process.wait(30) == 1
+        told = re.search(r"(\d+) MiB free are needed on a node: node \d+ has (\d+) MiB(.*)", daemon.log())
+        assert told, daemon.log()
+        assert int(told[1]) > machine["MemTotal"] >> 10 and int(told[2]) <= machine["MemTotal"] >> 10
+        assert "would fit" in told[3]
+        assert model.stat().st_blocks * 512 < 1 << 20 and not daemon.segments()
+    finally:
+        daemon.clean()

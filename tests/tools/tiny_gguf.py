@@ -14,6 +14,7 @@ blocks of the right spread instead. Needs numpy and gguf from PyPI.
     tiny_gguf.py --rope yarn --rope-original 64 out.gguf   scaled rotary positions
 """
 import argparse
+import os
 import re
 from collections import Counter
 
@@ -115,6 +116,11 @@ def matrix_data(rng, rows, cols, of):
     return quantize(rng.standard_normal((rows, cols), np.float32) / np.float32(np.sqrt(cols)), of)
 
 
+def align(n):
+    """To GGUF's default alignment."""
+    return (n + 31) // 32 * 32
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--type", default="Q4_0", choices=[t.name for t in FILE_TYPE], help="of the matrices in the layers")
@@ -128,6 +134,7 @@ def main():
     p.add_argument("--context", type=int, default=2048)
     p.add_argument("--untied", action="store_true", help="an output matrix of its own")
     p.add_argument("--pad-mib", type=int, default=0, help="widen the feed-forward layers until the file has about this size")
+    p.add_argument("--holes", action="store_true", help="no weights: their room in the file is a hole, whatever its size")
     p.add_argument("--template", type=argparse.FileType(), help="a file with another chat template")
     p.add_argument("--control-token", action="append", default=[], help="one more token that is not text")
     p.add_argument("--text-token", action="append", default=[], help="one more token that is one in any text")
@@ -147,6 +154,8 @@ def main():
     unit = max(32, per)
     if (not a.head_dim and a.dim % a.heads) or a.heads % a.kv_heads or a.dim % unit or a.ffn % unit:
         p.error(f"heads must divide dim, kv-heads must divide heads, and dim and ffn must be multiples of {unit}")
+    if a.holes and (a.family != "llama" or a.rope != "none"):
+        p.error("--holes is for family llama without scaling of positions")
     if a.pad_mib:
         bytes_per_row = 3 * a.dim // per * size
         a.ffn = max(a.ffn, (a.pad_mib << 20) // (a.layers * bytes_per_row) // unit * unit)
@@ -194,11 +203,22 @@ def main():
     w.add_add_space_prefix(False)
     w.add_chat_template(a.template.read() if a.template else TEMPLATE)
 
+    holes = []  # bytes of each tensor that is not written
+
     def matrix(name, rows, cols, of=kind):
-        w.add_tensor(name, matrix_data(rng, rows, cols, of), raw_dtype=of)
+        if a.holes:
+            elements, bytes_ = GGML_QUANT_SIZES[of]
+            holes.append(rows * cols // elements * bytes_)
+            w.add_tensor_info(name, (rows, cols // elements * bytes_), np.dtype(np.uint8), holes[-1], raw_dtype=of)
+        else:
+            w.add_tensor(name, matrix_data(rng, rows, cols, of), raw_dtype=of)
 
     def norm(name, n=a.dim, least=0.8, most=1.2):
-        w.add_tensor(name, rng.uniform(least, most, n).astype(np.float32))
+        if a.holes:
+            holes.append(4 * n)
+            w.add_tensor_info(name, (n,), np.dtype(np.float32), holes[-1])
+        else:
+            w.add_tensor(name, rng.uniform(least, most, n).astype(np.float32))
 
     def attention(b, letter, n_heads):
         matrix(f"{b}attn_{letter}.weight", n_heads * head_dim, a.dim)
@@ -230,8 +250,14 @@ def main():
             norm(b + "post_ffw_norm.weight")
     w.write_header_to_file()
     w.write_kv_data_to_file()
-    w.write_tensors_to_file()
+    if not a.holes:
+        w.write_tensors_to_file()
+    else:
+        w.write_ti_data_to_file()
     w.close()
+    if a.holes:
+        end = sum(align(n) for n in [os.path.getsize(a.out), *holes])
+        os.truncate(a.out, end)
 
 
 if __name__ == "__main__":

@@ -82,6 +82,11 @@ END_TEST
 
 START_TEST(some_pages_are_asked_about_alone)
 {
+	struct idset one, other;
+	idset_clear(&one);
+	idset_clear(&other);
+	idset_add(&one, nodes[0]);
+	idset_add(&other, nodes[0] + 1);
 	static const uint64_t page[] = {0, 7, 8, PAGES - 1};
 	char *map = map_pages(PAGES);
 	struct placement found;
@@ -89,13 +94,13 @@ START_TEST(some_pages_are_asked_about_alone)
 	ck_assert_int_eq(bind_mapping(map, PAGES * page_bytes, nodes[0], &refused, NULL), 0);
 	for (unsigned i = 0; i < 3; i++)
 		map[page[i] * page_bytes] = 1;
-	ck_assert_int_eq(placement_check_some(map, page, 4, nodes[0], &found), 0);
+	ck_assert_int_eq(placement_check_some(map, page, 4, &one, &found), 0);
 	ck_assert_uint_eq(found.pages, 4);
 	ck_assert_uint_eq(found.on_node, 3);
 	ck_assert_uint_eq(found.absent, 1); /* asking makes none */
-	ck_assert_int_eq(placement_check_some(map, page, 3, nodes[0] + 1, &found), 0);
+	ck_assert_int_eq(placement_check_some(map, page, 3, &other, &found), 0);
 	ck_assert_uint_eq(found.misplaced, 3);
-	ck_assert_int_eq(placement_check_some(map, page, PLACEMENT_SOME_MAX + 1, nodes[0], &found), -EINVAL);
+	ck_assert_int_eq(placement_check_some(map, page, PLACEMENT_SOME_MAX + 1, &one, &found), -EINVAL);
 }
 END_TEST
 
@@ -177,7 +182,62 @@ START_TEST(nothing_is_not_verified)
 }
 END_TEST
 
-/* Runs only where there are two nodes; tests/guest brings them. */
+/* What is all on one node, wanted on two: of two huge pages' room one may stay, of what is left over half. */
+START_TEST(what_lies_together_is_not_interleaved)
+{
+	char *map = map_pages(PAGES);
+	struct placement found;
+	struct refusals refused = {{0}};
+	struct idset two;
+	idset_clear(&two);
+	idset_add(&two, nodes[0]);
+	idset_add(&two, nodes[0] + 1);
+	ck_assert_int_eq(bind_mapping(map, PAGES * page_bytes, nodes[0], &refused, NULL), 0);
+	memset(map, 1, PAGES * page_bytes);
+	ck_assert_int_eq(placement_check_spread(map, PAGES * page_bytes, &two, &found), 0);
+	size_t huge = PLACEMENT_HUGE_BYTES / page_bytes, rest = PAGES % huge;
+	ck_assert_uint_eq(found.pages, PAGES);
+	ck_assert_uint_eq(found.on_node, PAGES / huge * huge + (rest + 1) / 2);
+	ck_assert_uint_eq(found.misplaced, rest / 2);
+	ck_assert(placement_wrong(&found));
+	idset_clear(&two);
+	ck_assert_int_eq(placement_check_spread(map, PAGES * page_bytes, &two, &found), -EINVAL);
+}
+END_TEST
+
+/* These run only where there are two nodes; tests/guest brings them. */
+START_TEST(interleaved_pages_are_proven_and_repaired)
+{
+	enum { SMALL = 3000 };
+	char *map = map_pages(SMALL);
+	struct placement found;
+	struct refusals refused = {{0}};
+	struct idset two;
+	idset_clear(&two);
+	idset_add(&two, nodes[0]);
+	idset_add(&two, nodes[1]);
+	ck_assert_int_eq(bind_mapping_spread(map, SMALL * page_bytes, &two, &refused, NULL), 0);
+	memset(map, 1, SMALL * page_bytes);
+	ck_assert_int_eq(placement_check_spread(map, SMALL * page_bytes, &two, &found), 0);
+	ck_assert(placement_verified(&found));
+	/* And half of them are on each. */
+	ck_assert_int_eq(placement_check(map, SMALL * page_bytes, nodes[1], &found), 0);
+	ck_assert_uint_eq(found.on_node, SMALL / 2);
+	for (int i = 0; i < 20; i += 2) { /* of neighbours one is on each: ten pages change nodes */
+		void *page = map + (size_t)i * page_bytes;
+		int status = -1;
+		ck_assert_int_eq(move_pages(0, 1, &page, NULL, &status, 0), 0);
+		int target = (int)(status == (int)nodes[0] ? nodes[1] : nodes[0]);
+		ck_assert_int_eq(move_pages(0, 1, &page, &target, &status, MPOL_MF_MOVE), 0);
+	}
+	ck_assert_int_eq(placement_check_spread(map, SMALL * page_bytes, &two, &found), 0);
+	ck_assert_uint_eq(found.misplaced, 10);
+	ck_assert_int_eq(placement_repair_spread(map, SMALL * page_bytes, &two), 0);
+	ck_assert_int_eq(placement_check_spread(map, SMALL * page_bytes, &two, &found), 0);
+	ck_assert(placement_verified(&found));
+}
+END_TEST
+
 START_TEST(a_planted_page_is_counted_and_repaired)
 {
 	char *map = map_pages(PAGES);
@@ -211,6 +271,7 @@ int main(void)
 	tcase_add_test(tests, a_failure_that_is_no_refusal_is_passed_on);
 	tcase_add_test(tests, pages_that_could_not_be_bound_are_not_verified);
 	tcase_add_test(tests, nothing_is_not_verified);
+	tcase_add_test(tests, what_lies_together_is_not_interleaved);
 	struct topology *t = NULL;
 	unsigned n = 0;
 	if (!topology_load(NULL, &t, NULL)) {
@@ -218,10 +279,13 @@ int main(void)
 			n += topology_node(t, i)->memory_bytes && topology_node(t, i)->may_bind_memory;
 		topology_free(t);
 	}
-	if (n > 1)
+	if (n > 1) {
 		tcase_add_test(tests, a_planted_page_is_counted_and_repaired);
-	else
-		printf("placement: one node here, a_planted_page_is_counted_and_repaired runs in the guest\n");
+		tcase_add_test(tests, interleaved_pages_are_proven_and_repaired);
+	} else {
+		printf("placement: one node here, a_planted_page_is_counted_and_repaired and "
+		       "interleaved_pages_are_proven_and_repaired run in the guest\n");
+	}
 	Suite *suite = suite_create("numa/placement");
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);

@@ -9,7 +9,9 @@
 #include "tests/numa/tree.h"
 #include "tests/unit/suite.h"
 
-static const char *const machines[] = {"1n-plain", "2n8c-ht", "4n-memless", "cpuset-restricted", "epyc-like"};
+static const char *const machines[] = {"1n-plain",  "2n8c-ht",	  "4n-memless", "cpuset-restricted",
+				       "epyc-like", "epyc-nps1",  "epyc-nps4",	"xeon-snc4",
+				       "8n",	    "grace-like", "even-odd"};
 enum { N_MACHINES = sizeof machines / sizeof *machines };
 
 static struct config config; /* large */
@@ -120,6 +122,7 @@ static void check_rules(const struct topology *topology)
 		ck_assert_int_ge(idset_first(&w->cpus), 0);
 		ck_assert(idset_has(&plan.copy_nodes, w->copy_node));
 		ck_assert_uint_gt(topology_find(topology, w->copy_node)->memory_bytes, 0);
+		ck_assert_ptr_nonnull(plan_copy(&plan, w->copy_node));
 		ck_assert(idset_has(&plan.memory, w->memory_node));
 		idset_add(&read, w->copy_node);
 		for (int cpu = idset_first(&w->cpus); cpu >= 0; cpu = idset_next(&w->cpus, cpu)) {
@@ -131,9 +134,20 @@ static void check_rules(const struct topology *topology)
 	}
 	ck_assert(idset_equal(&read, &plan.copy_nodes)); /* no copy that nobody reads */
 	ck_assert_uint_eq(idset_count(&plan.io_cpus), 1);
-	struct idset outside = plan.copy_nodes;
-	idset_without(&outside, &plan.memory);
-	ck_assert_int_lt(idset_first(&outside), 0);
+	struct idset covered;
+	idset_clear(&covered);
+	for (unsigned i = 0; i < plan.n_copies; i++) {
+		const struct plan_copy *copy = &plan.copies[i];
+		struct idset rest = copy->nodes;
+		ck_assert_uint_eq((unsigned)idset_first(&copy->nodes), copy->node);
+		ck_assert(idset_has(&plan.copy_nodes, copy->node));
+		idset_and(&rest, &covered);
+		ck_assert_int_lt(idset_first(&rest), 0); /* a node is part of one copy */
+		idset_or(&covered, &copy->nodes);
+	}
+	ck_assert_uint_eq(idset_count(&plan.copy_nodes), plan.n_copies);
+	idset_without(&covered, &plan.memory);
+	ck_assert_int_lt(idset_first(&covered), 0);
 }
 
 static const struct {
@@ -191,8 +205,15 @@ END_TEST
 
 START_TEST(any_plan_keeps_the_rules)
 {
-	static const char *const policies[] = {
-		"", " placement=one", " cpunodebind=+0", " membind=+0", " physcpubind=!+0", " preferred=+0"};
+	static const char *const policies[] = {"",
+					       " placement=one",
+					       " placement=socket",
+					       " placement=interleave",
+					       " interleave=all",
+					       " cpunodebind=+0",
+					       " membind=+0",
+					       " physcpubind=!+0",
+					       " preferred=+0"};
 	struct topology *topology;
 	char settings[128];
 	load(machines[_i], &topology);
@@ -222,6 +243,8 @@ static const struct {
 	 "physcpubind: none of 6 is on the nodes that cpunodebind = 0 leaves"},
 	{"epyc-like", "preferred=0-1", "preferred: 0-1 are 2 nodes; it takes one"},
 	{"epyc-like", "placement=0,4 cpunodebind=0-1", "placement: no worker would read a copy on node 4"},
+	{"epyc-like", "interleave=0-2", "interleave: '0-2': 2 is not there or not allowed; possible: 0-1,4-5"},
+	{"grace-like", "placement=0-1", "placement: no worker would read a copy on node 1"},
 	{"4n-memless", "placement=1", "placement: '1': 1 is not there or not allowed; possible: 0,2-3"},
 	{"4n-memless", "cpunodebind=3", "cpunodebind: '3': 3 is not there or not allowed; possible: 0-2"},
 };
@@ -289,6 +312,7 @@ int main(int argc, char **argv)
 		return print_section(argc, argv);
 	Suite *suite = suite_create("plan");
 	TCase *tc = tcase_create("plan");
+	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, a_plan_is_as_written, 0, N_MACHINES);
 	tcase_add_loop_test(tc, any_plan_keeps_the_rules, 0, N_MACHINES);
 	tcase_add_loop_test(tc, what_cannot_be_had_is_refused_by_its_key, 0, (int)(sizeof refusals / sizeof *refusals));

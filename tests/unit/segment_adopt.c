@@ -245,6 +245,20 @@ START_TEST(the_object_itself_counts)
 }
 END_TEST
 
+/* One that is on a node is not what an order for a spread one would make. */
+START_TEST(the_nodes_it_is_spread_over_count)
+{
+	struct segment_spec wanted = wanted_of(SEGMENT_SHM);
+	int fd = leftover(SEGMENT_SHM);
+	idset_add(&wanted.spread, wanted.node);
+	idset_add(&wanted.spread, wanted.node + 1);
+	expect_refused(fd, &wanted, "interleaved over other nodes");
+	idset_clear(&wanted.spread);
+	ck_assert_int_eq(adopt(fd, &wanted, NULL), 0);
+	close(fd);
+}
+END_TEST
+
 START_TEST(owner_and_group_count)
 {
 	if (geteuid() != 0)
@@ -390,6 +404,7 @@ int main(void)
 	tcase_add_test(tests, every_header_field_counts);
 	tcase_add_test(tests, every_byte_counts);
 	tcase_add_test(tests, the_object_itself_counts);
+	tcase_add_test(tests, the_nodes_it_is_spread_over_count);
 	tcase_add_test(tests, owner_and_group_count);
 	tcase_add_test(tests, the_backing_counts);
 	tcase_add_test(tests, seals_count);

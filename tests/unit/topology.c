@@ -12,7 +12,9 @@
 #include "tests/numa/tree.h"
 #include "tests/unit/suite.h"
 
-static const char *const machines[] = {"2n8c-ht", "4n-memless", "epyc-like", "cpuset-restricted", "1n-plain"};
+static const char *const machines[] = {"2n8c-ht",  "4n-memless", "epyc-like", "cpuset-restricted",
+				       "1n-plain", "epyc-nps1",	 "epyc-nps4", "xeon-snc4",
+				       "8n",	   "grace-like", "even-odd"};
 
 /* The whole of a topology as text. */
 static void describe(const struct topology *t, FILE *out)
