@@ -342,9 +342,14 @@ static uint64_t meminfo_bytes(const char *text, const char *key)
 
 int topology_free_bytes(unsigned os_index, uint64_t *out)
 {
+	return topology_free_bytes_in(NULL, os_index, out);
+}
+
+int topology_free_bytes_in(const char *root, unsigned os_index, uint64_t *out)
+{
 	char path[96], text[8192];
 	struct idset online;
-	int rc = kernfile_read(NULL, "/sys/devices/system/node/online", text, sizeof text);
+	int rc = kernfile_read(root, "/sys/devices/system/node/online", text, sizeof text);
 	if (rc >= 0)
 		rc = idset_parse(text, &online, NULL);
 	if (rc < 0)
@@ -352,14 +357,14 @@ int topology_free_bytes(unsigned os_index, uint64_t *out)
 	if (!idset_has(&online, os_index))
 		return -ENODEV;
 	if (idset_count(&online) == 1) {
-		rc = kernfile_read(NULL, "/proc/meminfo", text, sizeof text);
+		rc = kernfile_read(root, "/proc/meminfo", text, sizeof text);
 		if (rc < 0)
 			return rc;
 		*out = meminfo_bytes(text, "\nMemAvailable:");
 		return 0;
 	}
 	snprintf(path, sizeof path, "/sys/devices/system/node/node%u/meminfo", os_index);
-	rc = kernfile_read(NULL, path, text, sizeof text);
+	rc = kernfile_read(root, path, text, sizeof text);
 	if (rc < 0)
 		return rc;
 	/* Page cache gives way to an allocation unless it must be written first. */

@@ -34,7 +34,9 @@ int topology_nearest(const struct topology *topology, unsigned from, const struc
 
 /* Bytes that could be allocated on a node right now without swapping: free memory and clean page cache
  * (/sys/devices/system/node/nodeN/meminfo; on a machine with one node the kernel's own estimate, MemAvailable of
- * /proc/meminfo). For this machine only. */
+ * /proc/meminfo). */
 int topology_free_bytes(unsigned os_index, uint64_t *out);
+/* The same of a recorded machine. */
+int topology_free_bytes_in(const char *sysfs_root, unsigned os_index, uint64_t *out);
 
 #endif

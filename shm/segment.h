@@ -83,6 +83,10 @@ struct segment_report {
 int segment_name(const char *instance, const char *model, uint32_t generation, unsigned node,
 		 char out[SEGMENT_NAME_BYTES], struct err *err);
 
+/* Of a segment with so many bytes of payload: header page and payload in whole pages of this size (0: the machine's).
+ * -EINVAL, -EOVERFLOW. */
+int segment_total_bytes(uint64_t payload_bytes, uint64_t page_bytes, uint64_t *out);
+
 /* The steps of create. On failure nothing is left behind. -ENOSPC: /dev/shm, or the node's pool, is too small. -ENOMEM:
  * the node or the cgroup has not enough free memory (figures in `err`), -EEXIST: this very user has an object of the
  * name. Node memory that turns out short only while allocating gives -ENOMEM, too. Where the kernel refuses to bind

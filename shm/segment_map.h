@@ -17,10 +17,6 @@ int segment_map(int fd, size_t bytes, int protection, void **base);
 /* How large a published segment is, as the kernel says. -EINVAL: the descriptor is of nothing that can be one. */
 int segment_object_bytes(int fd, uint64_t *out, struct err *err);
 
-/* Of a segment with so many bytes of payload: header page and payload in whole pages of this size (0: the machine's).
- * -EINVAL, -EOVERFLOW. */
-int segment_total_bytes(uint64_t payload_bytes, uint64_t page_bytes, uint64_t *out);
-
 /* Asks for huge pages, if need be part by part: one that cannot be had must not stop the ones after it. */
 void segment_collapse(void *base, size_t bytes);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/config.h"
+#include "src/footprint.h"
 #include "src/log.h"
 #include "src/parent/parent.h"
 #include "src/roles.h"
@@ -29,6 +30,8 @@ static const char usage[] =
 	"      --strict           nothing less than was asked for\n"
 	"\n"
 	"      --plan             print which copies and workers this machine gets, exit\n"
+	"      --footprint MODEL  print what a model would take of this machine, as JSON (weightctl plan), exit\n"
+	"      --sysroot DIR      for --footprint: plan for the machine whose /proc and /sys are below DIR\n"
 	"      --check-config     read the settings, say what is wrong, exit\n"
 	"      --print-config     print the effective settings, exit\n"
 	"      --help-config      print every key with type, bounds, default and meaning, exit\n"
@@ -46,6 +49,8 @@ enum option_code {
 	OPTION_NAME,
 	OPTION_LOG_LEVEL,
 	OPTION_PLAN,
+	OPTION_FOOTPRINT,
+	OPTION_SYSROOT,
 	OPTION_PLACEMENT,
 	OPTION_STRICT
 };
@@ -62,6 +67,8 @@ static const struct option options[] = {
 	{"placement", required_argument, NULL, OPTION_PLACEMENT},
 	{"strict", no_argument, NULL, OPTION_STRICT},
 	{"plan", no_argument, NULL, OPTION_PLAN},
+	{"footprint", required_argument, NULL, OPTION_FOOTPRINT},
+	{"sysroot", required_argument, NULL, OPTION_SYSROOT},
 	{"check-config", no_argument, NULL, OPTION_CHECK},
 	{"print-config", no_argument, NULL, OPTION_PRINT},
 	{"help-config", no_argument, NULL, OPTION_HELP_CONFIG},
@@ -73,10 +80,11 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-enum action { RUN, CHECK, PRINT, PLAN };
+enum action { RUN, CHECK, PRINT, PLAN, FOOTPRINT };
 
 struct arguments {
 	const char *config, *role, *name;
+	const char *model, *sysroot; /* of a footprint; sysroot NULL: this machine */
 	struct setting {
 		const char *key; /* NULL: the value is KEY=VALUE */
 		const char *value;
@@ -133,6 +141,13 @@ static int parse(int argc, char **argv, struct arguments *a)
 			break;
 		case OPTION_PLAN:
 			a->action = PLAN;
+			break;
+		case OPTION_FOOTPRINT:
+			a->action = FOOTPRINT;
+			a->model = optarg;
+			break;
+		case OPTION_SYSROOT:
+			a->sysroot = optarg;
 			break;
 		case OPTION_CHECK:
 			a->action = CHECK;
@@ -239,7 +254,9 @@ int main(int argc, char **argv)
 		config_print(&config, stdout);
 	if (arguments.action == CHECK)
 		puts("the settings are good");
-	if (arguments.action == PLAN && parent_plan(&config, stdout, &err)) {
+	if ((arguments.action == PLAN && parent_plan(&config, stdout, &err)) ||
+	    (arguments.action == FOOTPRINT &&
+	     footprint_print(&config, arguments.model, arguments.sysroot, stdout, &err))) {
 		fprintf(stderr, "weightd: %s\n", err.text);
 		return 1;
 	}

@@ -14,6 +14,7 @@
 #include <yyjson.h>
 
 #include "src/ctl/control_client.h"
+#include "src/ctl/daemon_program.h"
 #include "src/ctl/interrupt.h"
 #include "src/ctl/progress.h"
 
@@ -44,19 +45,6 @@ static int write_config(const struct bench_daemon *d, const struct bench_setup *
 	if (fclose(file) || failed)
 		return err_set(err, -EIO, "%s: cannot be written: %s", path, strerror(errno));
 	return 0;
-}
-
-/* The weightd that lies beside this weightctl, else the one of the search path. */
-static void find_program(char path[PATH_MAX])
-{
-	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-	char *slash = n > 0 ? (path[n] = '\0', strrchr(path, '/')) : NULL;
-	if (slash && slash - path + sizeof "/weightd" <= PATH_MAX) {
-		memcpy(slash, "/weightd", sizeof "/weightd");
-		if (!access(path, X_OK))
-			return;
-	}
-	snprintf(path, PATH_MAX, "%s/weightd", SBINDIR);
 }
 
 /* Becomes the daemon. Only what is allowed between fork and exec. */
@@ -124,7 +112,7 @@ int bench_daemon_start(struct bench_daemon *d, const struct bench_setup *setup, 
 	int rc = write_config(d, setup, err);
 	if (rc)
 		return rc;
-	find_program(program);
+	daemon_program_find(program);
 	pid_t parent = getpid();
 	d->pid = fork();
 	if (d->pid == 0)

@@ -30,6 +30,7 @@ static const struct command {
 	{"stop", "", 0, 0, weightctl_stop, "stop the daemon and wait until it is gone"},
 	{"doctor", "", 0, 0, weightctl_doctor, "what about this machine is wrong, and what to do about it"},
 	{"numastat", "", 0, 0, weightctl_numastat, "on which nodes the memory of processes and copies lies"},
+	{"plan", "MODEL", 1, 1, weightctl_plan, "what a model takes of each node, and how many workers fit"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -46,10 +47,11 @@ enum {
 	FOR_STOP = 512,
 	FOR_DOCTOR = 1024,
 	FOR_NUMASTAT = 2048,
+	FOR_PLAN = 4096,
 	FOR_CALLS = FOR_RUN | FOR_COMPLETE,
 	FOR_MODELS = FOR_ADAPTER | FOR_LOAD | FOR_UNLOAD | FOR_RELOAD,
 	FOR_DAEMON = FOR_STATUS | FOR_MODELS | FOR_STOP | FOR_DOCTOR | FOR_NUMASTAT, /* over its control socket */
-	FOR_ALL = 4095
+	FOR_ALL = 8191
 };
 
 /* The letters of options without a short form lie past the characters. */
@@ -73,7 +75,10 @@ enum {
 	OPTION_THREADS,
 	OPTION_SET,
 	OPTION_QUALITY,
-	OPTION_SYSROOT
+	OPTION_SYSROOT,
+	OPTION_CONTEXT,
+	OPTION_REQUESTS,
+	OPTION_HUGE_PAGES
 };
 
 static const struct choice {
@@ -100,9 +105,12 @@ static const struct choice {
 	{"depth", "N", OPTION_DEPTH, FOR_BENCH, "tokens before those that are measured (0)"},
 	{"rounds", "N", OPTION_ROUNDS, FOR_BENCH, "measurements, of which the median is printed (5)"},
 	{"threads", "N", OPTION_THREADS, FOR_BENCH, "compute threads (default: the daemon's choice)"},
-	{"set", "KEY=VALUE", OPTION_SET, FOR_BENCH, "a setting of weightd.conf for the measured daemon; repeatable"},
+	{"set", "KEY=VALUE", OPTION_SET, FOR_BENCH | FOR_PLAN, "a setting over those of weightd.conf; repeatable"},
 	{"quality", "FILE", OPTION_QUALITY, FOR_BENCH, "compare predictions of this text with float32 ones instead"},
-	{"sysroot", "DIR", OPTION_SYSROOT, FOR_DOCTOR | FOR_NUMASTAT,
+	{"context", "N", OPTION_CONTEXT, FOR_PLAN, "tokens of a request (default: the model's context)"},
+	{"requests", "N", OPTION_REQUESTS, FOR_PLAN, "requests that a worker has at a time (default: max_running)"},
+	{"huge-pages", NULL, OPTION_HUGE_PAGES, FOR_PLAN, "also print the commands that reserve huge pages"},
+	{"sysroot", "DIR", OPTION_SYSROOT, FOR_DOCTOR | FOR_NUMASTAT | FOR_PLAN,
 	 "read /proc and /sys below DIR: another machine's, recorded"},
 };
 enum { N_CHOICES = sizeof choices / sizeof choices[0] };
@@ -131,7 +139,8 @@ static void print_help(void)
 	printf("  -h, --help               this text\n  -V, --version            the version\n\n"
 	       "Exit status: 0 done; 1 failed; 2 wrong usage; 3 no daemon listens; 4 the daemon refused;\n"
 	       "5 the model's source cannot be reached; 6 what came is not the catalogue's file; 130 interrupted.\n"
-	       "status: 0 only if the daemon is ready and no page is misplaced; doctor: 0 only if nothing is wrong.\n");
+	       "status: 0 only if the daemon is ready and no page is misplaced; doctor: 0 only if nothing is wrong;\n"
+	       "plan: 0 only if it fits.\n");
 }
 
 __attribute__((format(printf, 1, 2))) static int usage(const char *format, ...)
@@ -272,6 +281,13 @@ static int take_option(struct parsed *parsed, const struct choice *choice, const
 	case OPTION_QUALITY:
 		ctl->bench.quality = value;
 		break;
+	case OPTION_CONTEXT:
+		return take_number(choice, value, 32, 1 << 24, &ctl->plan.context);
+	case OPTION_REQUESTS:
+		return take_number(choice, value, 1, 32, &ctl->plan.requests);
+	case OPTION_HUGE_PAGES:
+		ctl->plan.huge_pages = true;
+		break;
 	case OPTION_SYSROOT:
 		ctl->sysroot = value;
 		break;
@@ -358,6 +374,7 @@ static int find_paths(struct parsed *parsed, struct err *err)
 	}
 	if (rc < 0)
 		return rc;
+	ctl->config_file = parsed->config_file;
 	ctl->socket = parsed->socket ? parsed->socket : config->socket;
 	ctl->control = parsed->control ? parsed->control : config->control_socket;
 	ctl->model_dir = parsed->dir ? parsed->dir : config->model_dir;

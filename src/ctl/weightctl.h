@@ -29,7 +29,14 @@ struct weightctl_bench {
 	const char *quality; /* file with the text to judge numerics by, instead of speed; NULL: none */
 };
 
+/* What plan supposes; 0: as the settings have it. */
+struct weightctl_plan {
+	uint32_t context, requests;
+	bool huge_pages; /* print the commands that reserve them */
+};
+
 struct weightctl {
+	const char *config_file;      /* NULL: the usual one */
 	const char *socket, *control; /* where the daemon listens */
 	const char *model_dir, *catalogue;
 	const char *sysroot; /* a recorded machine's /proc and /sys; NULL: this one's */
@@ -38,6 +45,7 @@ struct weightctl {
 	const char *system;			     /* run: NULL: none */
 	const char *max_tokens, *temperature, *seed; /* checked numbers as written; NULL: the daemon's defaults */
 	struct weightctl_bench bench;
+	struct weightctl_plan plan;
 	int n_arguments;
 	char **arguments;
 	int interrupt_fd;
@@ -55,6 +63,7 @@ int weightctl_numastat(struct weightctl *ctl);
 int weightctl_load(struct weightctl *ctl);
 int weightctl_reload(struct weightctl *ctl);
 int weightctl_unload(struct weightctl *ctl);
+int weightctl_plan(struct weightctl *ctl);
 int weightctl_bench(struct weightctl *ctl);
 struct bench_daemon;
 int bench_quality(struct weightctl *ctl, const struct bench_daemon *daemon); /* a part of it */

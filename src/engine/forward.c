@@ -153,6 +153,13 @@ static int wake(struct forward *f, struct pass *p)
 	return rc;
 }
 
+size_t forward_scratch_bytes(const struct forward *f, uint32_t n_prompt, uint32_t n_answers)
+{
+	return lane_bytes(&f->passes[PHASE_PREFILL].lane, rows_used(f, PHASE_PREFILL, n_prompt)) +
+	       lane_bytes(&f->passes[PHASE_DECODE].lane, rows_used(f, PHASE_DECODE, n_answers)) +
+	       lane_bytes(&f->head.lane, rows_used(f, PHASE_DECODE, n_answers));
+}
+
 static void release_hardware(void *arg, unsigned thread)
 {
 	const struct forward *f = arg;

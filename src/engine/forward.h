@@ -80,6 +80,10 @@ const struct model *forward_model(const struct forward *forward, unsigned thread
 /* Room for sampling, [threads][vocab], in the scratch; valid like the logits. */
 struct sampler_candidate *forward_candidates(struct forward *forward);
 
+/* Memory that passes over n_prompt rows of prompts and n_answers answers, with the logits of these, take until they are
+ * trimmed. */
+size_t forward_scratch_bytes(const struct forward *forward, uint32_t n_prompt, uint32_t n_answers);
+
 /* Gives back to the kernel what no pass has needed since the last forward_trim: rows of scratch beyond the widest pass,
  * or all of it when there was none. For somebody with a clock to call now and then. */
 void forward_trim(struct forward *forward);

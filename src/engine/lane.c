@@ -7,7 +7,7 @@ enum { ALIGN = 64 /* a cache line, and what the widest vector loads like */, PAG
 
 void lane_clear(struct lane *lane)
 {
-	lane->n_bytes = 0;
+	lane->n_bytes = lane->fixed_bytes = 0;
 	lane->n_arrays = 0;
 }
 
@@ -21,6 +21,7 @@ static void *place(struct lane *lane, size_t n_bytes)
 void *lane_place_fixed(struct lane *lane, size_t n_bytes)
 {
 	lane->n_bytes = (lane->n_bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	lane->fixed_bytes += n_bytes;
 	return place(lane, n_bytes);
 }
 
@@ -29,6 +30,14 @@ void *lane_place(struct lane *lane, uint32_t max_rows, size_t row_bytes)
 	assert(lane->n_arrays < LANE_ARRAYS_MAX);
 	lane->arrays[lane->n_arrays++] = (struct lane_array){lane->n_bytes, row_bytes};
 	return place(lane, max_rows * row_bytes);
+}
+
+size_t lane_bytes(const struct lane *lane, uint32_t n_rows)
+{
+	size_t n_bytes = arena_span_bytes(lane->fixed_bytes);
+	for (uint32_t i = 0; i < lane->n_arrays; i++)
+		n_bytes += arena_span_bytes(n_rows * lane->arrays[i].row_bytes);
+	return n_bytes;
 }
 
 int lane_wake(struct lane *lane, struct arena *arena)

@@ -18,10 +18,11 @@
 enum { LANE_ARRAYS_MAX = 20 };
 
 struct lane {
-	char *span;	  /* NULL at rest */
-	size_t n_bytes;	  /* placed so far: the span's length once all is placed */
-	uint32_t written; /* rows that may have memory */
-	uint32_t recent;  /* the most rows in use since the last trim */
+	char *span;	    /* NULL at rest */
+	size_t n_bytes;	    /* placed so far: the span's length once all is placed */
+	size_t fixed_bytes; /* of these, what does not depend on the width of a pass */
+	uint32_t written;   /* rows that may have memory */
+	uint32_t recent;    /* the most rows in use since the last trim */
 	uint32_t n_arrays;
 	struct lane_array {
 		size_t offset, row_bytes;
@@ -35,6 +36,9 @@ void lane_clear(struct lane *lane);
 void *lane_place(struct lane *lane, uint32_t max_rows, size_t row_bytes);
 /* Memory that is kept as long as the span. Begins at a page. */
 void *lane_place_fixed(struct lane *lane, size_t n_bytes);
+
+/* Memory that passes of n_rows leave behind until the next trim, in whole pages. For lanes at rest, too. */
+size_t lane_bytes(const struct lane *lane, uint32_t n_rows);
 
 /* Takes a span of n_bytes. -ENOMEM. */
 int lane_wake(struct lane *lane, struct arena *arena);

@@ -82,6 +82,25 @@ static int write_tables(const struct load *load, char *image, struct err *err)
 	return 0;
 }
 
+/* Shared, so that it is nobody's private memory, and without a claim to memory that is not written. */
+static int sketch(struct load *load, struct model_outline *out, struct err *err)
+{
+	uint64_t bytes = load->header.image_bytes;
+	void *image = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (image == MAP_FAILED)
+		return err_set(err, -errno, "no addresses for an image of %llu bytes: %s", (unsigned long long)bytes,
+			       strerror(errno));
+	int rc = write_tables(load, image, err);
+	if (rc) {
+		munmap(image, bytes);
+		return rc;
+	}
+	out->image = image;
+	out->bytes = bytes;
+	snprintf(out->architecture, sizeof out->architecture, "%s", load->plan.family->name);
+	return 0;
+}
+
 static int fill(struct load *load, const struct load_progress *progress, struct err *err)
 {
 	void *image = NULL;
@@ -152,6 +171,16 @@ static int run(struct load *load, const struct load_input *inputs, const struct 
 	return rc;
 }
 
+/* Frees what a load holds besides its result, and puts the model's path before what went wrong. */
+static int finish(struct load *load, int rc, const struct err *what, struct err *err)
+{
+	load_copies_end(&load->copies);
+	model_plan_fini(&load->plan);
+	gguf_fini(&load->gguf);
+	load_files_close(&load->files);
+	return rc ? err_set(err, rc, "%s: %s", tail(load->order->path), what->text) : 0;
+}
+
 int model_load(const struct message_load *order, const struct load_input *inputs, const struct load_progress *progress,
 	       struct loaded *out, struct err *err)
 {
@@ -161,11 +190,21 @@ int model_load(const struct message_load *order, const struct load_input *inputs
 	if (rc)
 		return rc;
 	rc = run(&load, inputs, progress, out, &what);
-	load_copies_end(&load.copies);
-	model_plan_fini(&load.plan);
-	gguf_fini(&load.gguf);
-	load_files_close(&load.files);
-	return rc ? err_set(err, rc, "%s: %s", tail(order->path), what.text) : 0;
+	return finish(&load, rc, &what, err);
+}
+
+int model_outline(const struct message_load *order, const struct load_input *inputs, struct model_outline *out,
+		  struct err *err)
+{
+	struct load load = {.order = order};
+	struct err what = {""};
+	int rc = load_order_check(order, err);
+	if (rc)
+		return rc;
+	rc = plan(&load, inputs, &what);
+	if (rc == 0)
+		rc = sketch(&load, out, &what);
+	return finish(&load, rc, &what, err);
 }
 
 void loaded_close(struct loaded *loaded)

@@ -30,6 +30,16 @@ struct loaded {
 int model_load(const struct message_load *order, const struct load_input *inputs, const struct load_progress *progress,
 	       struct loaded *out, struct err *err);
 
+/* What a load would make, without the weights: an image of the right size whose header, tables, tokenizer and template
+ * are there and whose matrices and vectors are zeros that have no memory. Reads the files' headers alone. */
+struct model_outline {
+	void *image; /* shared anonymous mapping of `bytes`, owned: munmap */
+	uint64_t bytes;
+	char architecture[32];
+};
+int model_outline(const struct message_load *order, const struct load_input *inputs, struct model_outline *out,
+		  struct err *err);
+
 /* Closes the descriptors; the segments stay. */
 void loaded_close(struct loaded *loaded);
 /* Removes the segments, too. */

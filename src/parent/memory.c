@@ -27,7 +27,8 @@ int memory_sample(pid_t pid, struct memory_use *use)
 	if (n < 0)
 		return code;
 	status[n] = '\0';
-	use->private_bytes = field_bytes(status, "\nRssAnon:") + field_bytes(status, "\nVmPTE:");
+	use->table_bytes = field_bytes(status, "\nVmPTE:");
+	use->private_bytes = field_bytes(status, "\nRssAnon:") + use->table_bytes;
 	use->locked_bytes = field_bytes(status, "\nVmLck:");
 	if (use->private_bytes > use->private_peak_bytes)
 		use->private_peak_bytes = use->private_bytes;

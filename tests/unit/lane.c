@@ -121,6 +121,21 @@ START_TEST(a_lane_that_was_woken_in_vain_goes_too)
 }
 END_TEST
 
+START_TEST(what_passes_leave_is_told)
+{
+	struct rig r = set_up();
+	ck_assert_uint_eq(lane_bytes(&r.lane, 0), FIXED);
+	ck_assert_uint_eq(lane_bytes(&r.lane, 1), FIXED + WIDE + 4096);
+	ck_assert_uint_eq(lane_bytes(&r.lane, 5), FIXED + 5 * WIDE + 2 * 4096);
+	ck_assert_uint_eq(lane_bytes(&r.lane, ROWS), FIXED + ROWS * WIDE + 16 * 4096);
+	ck_assert_int_eq(lane_wake(&r.lane, &r.arena), 0);
+	place(&r); /* placed again, it tells the same */
+	ck_assert_uint_eq(lane_bytes(&r.lane, 5), FIXED + 5 * WIDE + 2 * 4096);
+	lane_release(&r.lane, &r.arena);
+	arena_fini(&r.arena);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("lane");
@@ -129,6 +144,7 @@ int main(void)
 	tcase_add_test(tc, a_burst_is_forgotten_after_two_trims);
 	tcase_add_test(tc, rows_of_a_pass_that_stands_still_stay);
 	tcase_add_test(tc, a_lane_that_was_woken_in_vain_goes_too);
+	tcase_add_test(tc, what_passes_leave_is_told);
 	suite_add_tcase(suite, tc);
 	return suite_run(suite);
 }

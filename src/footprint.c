@@ -1,0 +1,231 @@
+#include "src/footprint.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yyjson.h>
+
+#include "io/loop.h"
+#include "numa/topology.h"
+#include "shm/layout.h"
+#include "shm/segment.h"
+#include "shm/segment_pool.h"
+#include "src/kernel/kernel.h"
+#include "src/load/load.h"
+#include "src/parent/memory.h"
+#include "src/parent/model_files.h"
+#include "src/parent/plan.h"
+#include "src/privilege.h"
+#include "src/worker/worker_needs.h"
+
+struct footprint {
+	const struct config *config;
+	struct config_model model;
+	struct topology *topology;
+	struct plan plan;
+	enum cpu_level cpu_level;
+	enum numerics numerics;
+	unsigned n_threads; /* of a worker: the most any has */
+	struct model_outline outline;
+	struct worker_needs needs;
+	/* Private memory of an idle worker; its page tables but for those of the copy. */
+	uint64_t base_bytes, table_bytes;
+};
+
+/* --- the model -------------------------------------------------------------------------------- */
+
+static void find_model(struct footprint *f, const char *name)
+{
+	const struct config *c = f->config;
+	for (uint32_t i = 0; i < c->n_models; i++)
+		if (!strcmp(c->models[i].name, name)) {
+			f->model = c->models[i];
+			return;
+		}
+	snprintf(f->model.name, sizeof f->model.name, "model");
+	snprintf(f->model.path, sizeof f->model.path, "%s", name);
+}
+
+static int open_files(const struct model_files *files, struct load_input *inputs, struct err *err)
+{
+	for (uint32_t i = 0; i < files->n; i++) {
+		inputs[i] = (struct load_input){.fd = -1, .role = files->files[i].role};
+		snprintf(inputs[i].name, sizeof inputs[i].name, "%s", files->files[i].name);
+		int rc = model_file_open(&files->files[i], &inputs[i].fd, err);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* As the loader does, files are opened first, privileges given up, and then the first byte is looked at. */
+static int drop_privileges(const struct config *c, struct err *err)
+{
+	uint64_t uid = UINT64_MAX, gid = UINT64_MAX;
+	int rc = geteuid() == 0 && c->user[0] ? privilege_find_user(c->user, &uid, &gid, err) : 0;
+	return rc ? rc : privilege_drop(uid, gid, err);
+}
+
+static int outline(struct footprint *f, struct err *err)
+{
+	static struct load_input inputs[SEGMENT_FILES_MAX]; /* large; once per process */
+	struct model_files files;
+	struct message_load order = {.io = f->config->io, .quantize = f->model.quantize, .n_nodes = 1};
+	int rc = model_files_find(&f->model, &files, err);
+	if (rc)
+		return rc;
+	order.n_files = files.n;
+	snprintf(order.path, sizeof order.path, "%s", f->model.path);
+	rc = open_files(&files, inputs, err);
+	if (!rc)
+		rc = drop_privileges(f->config, err);
+	if (!rc)
+		rc = model_outline(&order, inputs, &f->outline, err);
+	for (uint32_t i = 0; i < files.n; i++)
+		if (inputs[i].fd > 0)
+			close(inputs[i].fd);
+	model_files_free(&files);
+	malloc_trim(0);
+	return rc;
+}
+
+/* --- a worker --------------------------------------------------------------------------------- */
+
+static int choose_kernels(struct footprint *f, struct err *err)
+{
+	const struct config *c = f->config;
+	f->cpu_level = c->cpu_level == UINT32_MAX ? kernels_detect() : (enum cpu_level)c->cpu_level;
+	f->numerics = c->numerics == UINT32_MAX ? kernels_numerics(f->cpu_level) : (enum numerics)c->numerics;
+	if (kernels_get(f->cpu_level, f->numerics))
+		return 0;
+	return err_set(err, -ENOTSUP, "cpu_level = %s and these numerics: this CPU does not offer them",
+		       cpu_level_name(f->cpu_level));
+}
+
+/* `idle` is what a process of this program has before it does anything. */
+static int measure_worker(struct footprint *f, const struct memory_use *idle, struct err *err)
+{
+	const struct config *c = f->config;
+	const struct message_work order = {
+		.cpu_level = f->cpu_level,
+		.numerics = f->numerics,
+		.kv_type = c->kv_type,
+		.context_tokens = c->context_tokens,
+		.prefill_chunk = c->prefill_chunk,
+		.max_running = c->max_running,
+		.tool_parser = f->model.tool_parser,
+		.reasoning = f->model.reasoning,
+	};
+	struct memory_use before = {0}, after = {0};
+	memory_sample(getpid(), &before);
+	int rc = worker_needs_make(&order, f->n_threads, f->outline.image, f->outline.bytes, &f->needs, err);
+	if (rc)
+		return rc;
+	memory_sample(getpid(), &after);
+	f->table_bytes = idle->table_bytes + after.table_bytes - before.table_bytes;
+	f->base_bytes = idle->private_bytes + after.private_bytes - before.private_bytes - f->table_bytes;
+	return 0;
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+/* Page tables of a mapping: 8 bytes for each page in it, and whole pages of them. */
+static uint64_t page_table_bytes(uint64_t bytes, enum segment_huge huge)
+{
+	const uint64_t table_page_bytes = 4096, entries = table_page_bytes / 8;
+	uint64_t page_bytes = huge == SEGMENT_HUGE_OFF ? table_page_bytes : PLACEMENT_HUGE_BYTES;
+	return (bytes / page_bytes + entries - 1) / entries * table_page_bytes;
+}
+
+static void add_node(yyjson_mut_doc *d, yyjson_mut_val *nodes, const struct footprint *f, const char *sysroot,
+		     const struct topology_node *node)
+{
+	char cpus[IDSET_TEXT];
+	uint64_t free_bytes;
+	unsigned n_workers = 0;
+	yyjson_mut_val *n = yyjson_mut_arr_add_obj(d, nodes);
+	for (unsigned i = 0; i < f->plan.n_workers; i++)
+		n_workers += f->plan.workers[i].copy_node == node->os_index;
+	yyjson_mut_obj_add_uint(d, n, "node", node->os_index);
+	yyjson_mut_obj_add_strcpy(d, n, "cpus", idset_format(&node->cpus, cpus, sizeof cpus));
+	yyjson_mut_obj_add_uint(d, n, "cores", idset_count(&node->cores));
+	yyjson_mut_obj_add_uint(d, n, "memory_bytes", node->memory_bytes);
+	if (!topology_free_bytes_in(sysroot, node->os_index, &free_bytes))
+		yyjson_mut_obj_add_uint(d, n, "free_bytes", free_bytes);
+	yyjson_mut_obj_add_bool(d, n, "copy", idset_has(&f->plan.copy_nodes, node->os_index));
+	yyjson_mut_obj_add_uint(d, n, "workers", n_workers);
+}
+
+static void add_worker(yyjson_mut_doc *d, yyjson_mut_val *root, const struct footprint *f, uint64_t copy_bytes)
+{
+	yyjson_mut_val *w = yyjson_mut_obj_add_obj(d, root, "worker");
+	yyjson_mut_obj_add_uint(d, w, "threads", f->n_threads);
+	yyjson_mut_obj_add_uint(d, w, "base_bytes", f->base_bytes);
+	yyjson_mut_obj_add_uint(d, w, "page_table_bytes",
+				f->table_bytes + page_table_bytes(copy_bytes, f->config->huge_pages));
+	yyjson_mut_obj_add_uint(d, w, "scratch_bytes", f->needs.scratch_bytes);
+	yyjson_mut_obj_add_uint(d, w, "further_scratch_bytes", f->needs.further_scratch_bytes);
+	yyjson_mut_obj_add_uint(d, w, "max_running", f->config->max_running);
+	yyjson_mut_obj_add_uint(d, w, "kv_bytes", f->config->kv_bytes);
+	yyjson_mut_obj_add_uint(d, w, "kv_page_bytes", f->needs.kv_page_bytes);
+	yyjson_mut_obj_add_uint(d, w, "kv_page_tokens", f->needs.kv_page_tokens);
+}
+
+static int print(const struct footprint *f, const char *sysroot, FILE *out, struct err *err)
+{
+	yyjson_mut_doc *d = yyjson_mut_doc_new(NULL);
+	yyjson_mut_val *root = yyjson_mut_obj(d);
+	uint64_t copy_bytes;
+	int rc = segment_total_bytes(f->outline.bytes,
+				     segment_pool_page_bytes((enum segment_backing)f->config->backing), &copy_bytes);
+	if (rc) {
+		yyjson_mut_doc_free(d);
+		return err_set(err, rc, "a copy of %llu bytes cannot be made", (unsigned long long)f->outline.bytes);
+	}
+	yyjson_mut_doc_set_root(d, root);
+	yyjson_mut_obj_add_str(d, root, "path", f->model.path);
+	yyjson_mut_obj_add_str(d, root, "architecture", f->outline.architecture);
+	yyjson_mut_obj_add_str(d, root, "cpu_level", cpu_level_name(f->cpu_level));
+	yyjson_mut_obj_add_str(d, root, "numerics", numerics_name(f->numerics));
+	yyjson_mut_obj_add_uint(d, root, "context_tokens", f->needs.context_tokens);
+	yyjson_mut_obj_add_uint(d, root, "copy_bytes", copy_bytes);
+	add_worker(d, root, f, copy_bytes);
+	yyjson_mut_val *nodes = yyjson_mut_obj_add_arr(d, root, "nodes");
+	for (unsigned i = 0; i < topology_n_nodes(f->topology); i++)
+		add_node(d, nodes, f, sysroot, topology_node(f->topology, i));
+	char *text = yyjson_mut_write(d, YYJSON_WRITE_NEWLINE_AT_END | YYJSON_WRITE_ALLOW_INVALID_UNICODE, NULL);
+	yyjson_mut_doc_free(d);
+	if (!text)
+		return err_set(err, -ENOMEM, "no memory for the JSON");
+	fputs(text, out);
+	free(text);
+	return 0;
+}
+
+int footprint_print(const struct config *config, const char *model, const char *sysroot, FILE *out, struct err *err)
+{
+	static struct footprint f; /* large; once per process */
+	struct memory_use idle = {0};
+	f.config = config;
+	memory_sample(getpid(), &idle);
+	find_model(&f, model);
+	int rc = choose_kernels(&f, err);
+	if (!rc)
+		rc = topology_load(sysroot, &f.topology, err);
+	if (!rc)
+		rc = plan_make(f.topology, config, NULL, &f.plan, err);
+	for (unsigned i = 0; i < f.plan.n_workers; i++) {
+		unsigned n = idset_count(&f.plan.workers[i].cpus);
+		f.n_threads = n > f.n_threads ? n : f.n_threads;
+	}
+	if (!rc)
+		rc = outline(&f, err);
+	if (!rc)
+		rc = measure_worker(&f, &idle, err);
+	if (!rc)
+		rc = print(&f, sysroot, out, err);
+	topology_free(f.topology);
+	return rc;
+}
