@@ -31,6 +31,7 @@ static const struct command {
 	{"doctor", "", 0, 0, weightctl_doctor, "what about this machine is wrong, and what to do about it"},
 	{"numastat", "", 0, 0, weightctl_numastat, "on which nodes the memory of processes and copies lies"},
 	{"plan", "MODEL", 1, 1, weightctl_plan, "what a model takes of each node, and how many workers fit"},
+	{"top", "", 0, 0, weightctl_top, "what workers and nodes do, second by second"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -48,10 +49,11 @@ enum {
 	FOR_DOCTOR = 1024,
 	FOR_NUMASTAT = 2048,
 	FOR_PLAN = 4096,
+	FOR_TOP = 8192,
 	FOR_CALLS = FOR_RUN | FOR_COMPLETE,
 	FOR_MODELS = FOR_ADAPTER | FOR_LOAD | FOR_UNLOAD | FOR_RELOAD,
-	FOR_DAEMON = FOR_STATUS | FOR_MODELS | FOR_STOP | FOR_DOCTOR | FOR_NUMASTAT, /* over its control socket */
-	FOR_ALL = 8191
+	FOR_DAEMON = FOR_STATUS | FOR_MODELS | FOR_STOP | FOR_DOCTOR | FOR_NUMASTAT | FOR_TOP, /* over its control socket */
+	FOR_ALL = 16383
 };
 
 /* The letters of options without a short form lie past the characters. */
@@ -78,7 +80,9 @@ enum {
 	OPTION_SYSROOT,
 	OPTION_CONTEXT,
 	OPTION_REQUESTS,
-	OPTION_HUGE_PAGES
+	OPTION_HUGE_PAGES,
+	OPTION_ONCE,
+	OPTION_INTERVAL
 };
 
 static const struct choice {
@@ -110,6 +114,8 @@ static const struct choice {
 	{"context", "N", OPTION_CONTEXT, FOR_PLAN, "tokens of a request (default: the model's context)"},
 	{"requests", "N", OPTION_REQUESTS, FOR_PLAN, "requests that a worker has at a time (default: max_running)"},
 	{"huge-pages", NULL, OPTION_HUGE_PAGES, FOR_PLAN, "also print the commands that reserve huge pages"},
+	{"once", NULL, OPTION_ONCE, FOR_TOP, "look for one interval, print, and end"},
+	{"interval", "S", OPTION_INTERVAL, FOR_TOP, "seconds between two looks (1)"},
 	{"sysroot", "DIR", OPTION_SYSROOT, FOR_DOCTOR | FOR_NUMASTAT | FOR_PLAN,
 	 "read /proc and /sys below DIR: another machine's, recorded"},
 };
@@ -285,6 +291,11 @@ static int take_option(struct parsed *parsed, const struct choice *choice, const
 		return take_number(choice, value, 32, 1 << 24, &ctl->plan.context);
 	case OPTION_REQUESTS:
 		return take_number(choice, value, 1, 32, &ctl->plan.requests);
+	case OPTION_ONCE:
+		ctl->top.once = true;
+		break;
+	case OPTION_INTERVAL:
+		return take_number(choice, value, 1, 3600, &ctl->top.interval_s);
 	case OPTION_HUGE_PAGES:
 		ctl->plan.huge_pages = true;
 		break;
@@ -390,7 +401,8 @@ static int find_paths(struct parsed *parsed, struct err *err)
 
 int main(int argc, char **argv)
 {
-	static struct weightctl ctl = {.bench = {.prompt = 512, .generate = 64, .streams = 1, .rounds = 5}};
+	static struct weightctl ctl = {.bench = {.prompt = 512, .generate = 64, .streams = 1, .rounds = 5},
+				       .top = {.interval_s = 1}};
 	struct parsed parsed = {.ctl = &ctl};
 	struct err err = {""};
 	int rc = parse_options(&parsed, argc, argv);

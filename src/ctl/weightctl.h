@@ -35,6 +35,12 @@ struct weightctl_plan {
 	bool huge_pages; /* print the commands that reserve them */
 };
 
+/* How top looks. */
+struct weightctl_top {
+	uint32_t interval_s;
+	bool once;
+};
+
 struct weightctl {
 	const char *config_file;      /* NULL: the usual one */
 	const char *socket, *control; /* where the daemon listens */
@@ -46,6 +52,7 @@ struct weightctl {
 	const char *max_tokens, *temperature, *seed; /* checked numbers as written; NULL: the daemon's defaults */
 	struct weightctl_bench bench;
 	struct weightctl_plan plan;
+	struct weightctl_top top;
 	int n_arguments;
 	char **arguments;
 	int interrupt_fd;
@@ -64,6 +71,7 @@ int weightctl_load(struct weightctl *ctl);
 int weightctl_reload(struct weightctl *ctl);
 int weightctl_unload(struct weightctl *ctl);
 int weightctl_plan(struct weightctl *ctl);
+int weightctl_top(struct weightctl *ctl);
 int weightctl_bench(struct weightctl *ctl);
 struct bench_daemon;
 int bench_quality(struct weightctl *ctl, const struct bench_daemon *daemon); /* a part of it */

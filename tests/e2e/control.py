@@ -5,7 +5,8 @@ import threading
 
 
 class Control:
-    """A control socket that gives one answer to every line and remembers the lines."""
+    """A control socket that remembers the lines it gets and answers each: with the same words, or with the next of a list,
+    whose last ones stay."""
 
     def __init__(self, path, answer):
         self.lines = []
@@ -23,4 +24,5 @@ class Control:
                 return
             with client:
                 self.lines.append(client.makefile().readline())
-                client.sendall(self.answer)
+                answers = self.answer if isinstance(self.answer, list) else [self.answer]
+                client.sendall(answers[min(len(self.lines), len(answers)) - 1])

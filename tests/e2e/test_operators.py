@@ -1,11 +1,13 @@
-"""What operators ask of a machine and of the daemon on it (weightctl doctor, numastat), against the real machine, the real
+"""What operators ask of a machine and of the daemon on it (weightctl doctor, numastat, top), against the real machine, the real
 daemon and recorded machines."""
 
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -206,4 +208,79 @@ def test_numastat_for_people_on_two_nodes(machine):
 
 def test_numastat_without_a_daemon(machine):
     ask = [weightd.WEIGHTCTL, "numastat", "--control", machine.parent / "nobody"]
+    assert subprocess.run(ask, capture_output=True, timeout=60).returncode == 3
+
+
+def worker(index, pid, node, generated, prompt, **more):
+    return {"index": index, "pid": pid, "node": node, "model": "m", "state": "ready", "generated_tokens": generated,
+            "prompt_tokens": prompt, "running": 2, "waiting": 1, "restarts": 0, **more}
+
+
+def overview(*workers):
+    return json.dumps({"state": "ready", "instance": "x", "private_bytes_total": 5_000_000, "workers": workers}).encode()
+
+
+def top(tmp_path, looks, *arguments):
+    control = Control(tmp_path / "control", looks)
+    result = subprocess.run([weightd.WEIGHTCTL, "top", "--control", tmp_path / "control", *arguments],
+                            capture_output=True, text=True, timeout=60)
+    control.listener.close()
+    assert set(control.lines) == {"overview\n"}
+    return result
+
+
+LOOKS = [
+    overview(worker(0, os.getpid(), 3, 100, 1000), worker(1, 1, 1, 50, 0), worker(2, 2**22 + 1, 3, 70, 7)),
+    # The second one was replaced, the third one is gone.
+    overview(worker(0, os.getpid(), 3, 160, 3000), worker(1, 2, 1, 20, 10, restarts=1), worker(2, 0, 3, 0, 0)),
+]
+
+
+def test_top_tells_what_came_between_two_looks(tmp_path):
+    result = top(tmp_path, LOOKS, "--once", "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    seconds = found["seconds"]
+    assert seconds >= 1
+    counted = [(round(w["tokens_per_second"] * seconds), round(w["prompt_tokens_per_second"] * seconds))
+               for w in found["workers"]]
+    assert counted == [(60, 2000), (20, 10), (0, 0)], "a new process has counted from 0 on"
+    assert [(n["node"], n["workers"], n["running"], n["waiting"], round(n["tokens_per_second"] * seconds))
+            for n in found["nodes"]] == [(1, 1, 2, 1, 20), (3, 2, 4, 2, 60)]
+    assert round(found["tokens_per_second"] * seconds) == 80 and found["running"] == 6 and found["waiting"] == 3
+
+
+def test_top_for_people(tmp_path):
+    result = top(tmp_path, LOOKS, "--once")
+    assert result.returncode == 0, result.stderr
+    assert "instance x: ready; 6 running, 3 waiting;" in result.stdout and "private memory 5.0 MB" in result.stdout
+    assert "\x1b" not in result.stdout
+    assert len([line for line in result.stdout.splitlines() if re.match(r"\s*[012] +\d+ +[13] +m ", line)]) == 3
+
+
+def test_top_goes_on_until_it_is_interrupted(tmp_path):
+    control = Control(tmp_path / "control", LOOKS)
+    command = [weightd.WEIGHTCTL, "top", "--json", "--control", tmp_path / "control"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for _ in range(2):
+            assert json.loads(process.stdout.readline())["instance"] == "x"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    control.listener.close()
+
+
+def test_top_sees_a_daemon_at_work(daemon):
+    """A call that goes on for longer than the look, and the same tokens on its node."""
+    answer = threading.Thread(target=daemon.http.post, args=("/v1/completions", {
+        "model": "smollm2", "prompt": "Once", "max_tokens": 4000, "ignore_eos": True}))
+    answer.start()
+    daemon.wait_for(lambda: daemon.status()["workers"][0]["running"] == 1, "running")
+    found = json.loads(daemon.ctl("top", "--once", "--json").stdout)
+    assert found["state"] == "ready" and found["tokens_per_second"] > 0 and found["cpus"] > 0, found
+    assert found["tokens_per_second"] == pytest.approx(sum(n["tokens_per_second"] for n in found["nodes"]))
+    answer.join()
+
+
+def test_top_without_a_daemon(tmp_path):
+    ask = [weightd.WEIGHTCTL, "top", "--once", "--control", tmp_path / "nobody"]
     assert subprocess.run(ask, capture_output=True, timeout=60).returncode == 3
