@@ -83,6 +83,9 @@ struct segment_report {
 int segment_name(const char *instance, const char *model, uint32_t generation, unsigned node,
 		 char out[SEGMENT_NAME_BYTES], struct err *err);
 
+/* Of the pages that a segment of this backing is whole pages of; 0: those of the machine. */
+uint64_t segment_pool_page_bytes(enum segment_backing backing);
+
 /* Of a segment with so many bytes of payload: header page and payload in whole pages of this size (0: the machine's).
  * -EINVAL, -EOVERFLOW. */
 int segment_total_bytes(uint64_t payload_bytes, uint64_t page_bytes, uint64_t *out);

@@ -10,9 +10,6 @@ int segment_pool_open(struct segment *segment, const char *name, struct err *err
 /* Takes all pages of a segment that is mapped and bound. -ENOSPC: others were faster. */
 int segment_pool_allocate(const struct segment *segment, struct err *err);
 
-/* Of the pages that a segment of this backing is whole pages of; 0: those of the machine. */
-uint64_t segment_pool_page_bytes(enum segment_backing backing);
-
 /* The same of the object behind a descriptor. 0 or -errno. */
 int segment_pool_object_page_bytes(int fd, uint64_t *out);
 

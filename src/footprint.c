@@ -11,7 +11,6 @@
 #include "numa/topology.h"
 #include "shm/layout.h"
 #include "shm/segment.h"
-#include "shm/segment_pool.h"
 #include "src/kernel/kernel.h"
 #include "src/load/load.h"
 #include "src/parent/memory.h"
@@ -132,10 +131,11 @@ static int measure_worker(struct footprint *f, const struct memory_use *idle, st
 /* --- JSON ------------------------------------------------------------------------------------- */
 
 /* Page tables of a mapping: 8 bytes for each page in it, and whole pages of them. */
-static uint64_t page_table_bytes(uint64_t bytes, enum segment_huge huge)
+static uint64_t page_table_bytes(uint64_t bytes, const struct config *c)
 {
 	const uint64_t table_page_bytes = 4096, entries = table_page_bytes / 8;
-	uint64_t page_bytes = huge == SEGMENT_HUGE_OFF ? table_page_bytes : PLACEMENT_HUGE_BYTES;
+	bool huge = c->huge_pages != SEGMENT_HUGE_OFF || segment_is_pooled((enum segment_backing)c->backing);
+	uint64_t page_bytes = huge ? PLACEMENT_HUGE_BYTES : table_page_bytes;
 	return (bytes / page_bytes + entries - 1) / entries * table_page_bytes;
 }
 
@@ -163,8 +163,7 @@ static void add_worker(yyjson_mut_doc *d, yyjson_mut_val *root, const struct foo
 	yyjson_mut_val *w = yyjson_mut_obj_add_obj(d, root, "worker");
 	yyjson_mut_obj_add_uint(d, w, "threads", f->n_threads);
 	yyjson_mut_obj_add_uint(d, w, "base_bytes", f->base_bytes);
-	yyjson_mut_obj_add_uint(d, w, "page_table_bytes",
-				f->table_bytes + page_table_bytes(copy_bytes, f->config->huge_pages));
+	yyjson_mut_obj_add_uint(d, w, "page_table_bytes", f->table_bytes + page_table_bytes(copy_bytes, f->config));
 	yyjson_mut_obj_add_uint(d, w, "scratch_bytes", f->needs.scratch_bytes);
 	yyjson_mut_obj_add_uint(d, w, "further_scratch_bytes", f->needs.further_scratch_bytes);
 	yyjson_mut_obj_add_uint(d, w, "max_running", f->config->max_running);
@@ -177,9 +176,8 @@ static int print(const struct footprint *f, const char *sysroot, FILE *out, stru
 {
 	yyjson_mut_doc *d = yyjson_mut_doc_new(NULL);
 	yyjson_mut_val *root = yyjson_mut_obj(d);
-	uint64_t copy_bytes;
-	int rc = segment_total_bytes(f->outline.bytes,
-				     segment_pool_page_bytes((enum segment_backing)f->config->backing), &copy_bytes);
+	uint64_t copy_bytes, pool_page_bytes = segment_pool_page_bytes((enum segment_backing)f->config->backing);
+	int rc = segment_total_bytes(f->outline.bytes, pool_page_bytes, &copy_bytes);
 	if (rc) {
 		yyjson_mut_doc_free(d);
 		return err_set(err, rc, "a copy of %llu bytes cannot be made", (unsigned long long)f->outline.bytes);
@@ -191,6 +189,7 @@ static int print(const struct footprint *f, const char *sysroot, FILE *out, stru
 	yyjson_mut_obj_add_str(d, root, "numerics", numerics_name(f->numerics));
 	yyjson_mut_obj_add_uint(d, root, "context_tokens", f->needs.context_tokens);
 	yyjson_mut_obj_add_uint(d, root, "copy_bytes", copy_bytes);
+	yyjson_mut_obj_add_uint(d, root, "pool_page_bytes", pool_page_bytes);
 	add_worker(d, root, f, copy_bytes);
 	yyjson_mut_val *nodes = yyjson_mut_obj_add_arr(d, root, "nodes");
 	for (unsigned i = 0; i < topology_n_nodes(f->topology); i++)

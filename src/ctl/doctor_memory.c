@@ -222,18 +222,6 @@ static uint64_t page_kilobytes(const char *name)
 	return sscanf(name, "hugepages-%" SCNu64 "kB%n", &kilobytes, &end) == 1 && end && !name[end] ? kilobytes : 0;
 }
 
-/* Pages of one size reserved on a node, and how many are free. */
-static bool pool(const char *root, unsigned node, uint64_t kilobytes, const char *what, uint64_t *out)
-{
-	char path[160], text[32];
-	snprintf(path, sizeof path, "/sys/devices/system/node/node%u/hugepages/hugepages-%" PRIu64 "kB/%s", node,
-		 kilobytes, what);
-	if (kernfile_read(root, path, text, sizeof text) <= 0)
-		return false;
-	*out = strtoull(text, NULL, 10);
-	return true;
-}
-
 /* One size's pools, one after the other; false: they are not alike. */
 static bool describe_pools(const char *root, const struct idset *nodes, uint64_t kilobytes, char *text, size_t size)
 {
@@ -242,9 +230,9 @@ static bool describe_pools(const char *root, const struct idset *nodes, uint64_t
 	bool alike = true;
 	for (int node = idset_first(nodes); node >= 0; node = idset_next(nodes, node)) {
 		uint64_t reserved, unused = 0;
-		if (!pool(root, (unsigned)node, kilobytes, "nr_hugepages", &reserved))
+		if (!machine_node_pool(root, (unsigned)node, kilobytes, "nr_hugepages", &reserved))
 			continue;
-		pool(root, (unsigned)node, kilobytes, "free_hugepages", &unused);
+		machine_node_pool(root, (unsigned)node, kilobytes, "free_hugepages", &unused);
 		first = first == UINT64_MAX ? reserved : first;
 		alike &= reserved == first;
 		if (n < size)
@@ -259,7 +247,7 @@ static bool any_reserved(const char *root, const struct idset *nodes, uint64_t k
 {
 	uint64_t reserved;
 	for (int node = idset_first(nodes); node >= 0; node = idset_next(nodes, node))
-		if (pool(root, (unsigned)node, kilobytes, "nr_hugepages", &reserved) && reserved)
+		if (machine_node_pool(root, (unsigned)node, kilobytes, "nr_hugepages", &reserved) && reserved)
 			return true;
 	return false;
 }

@@ -1,6 +1,6 @@
 #include "src/ctl/machine.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,4 +51,15 @@ bool machine_node_memory(const char *root, int node, const char *key, uint64_t *
 	if (node >= 0)
 		snprintf(path, sizeof path, "/sys/devices/system/node/node%d/meminfo", node);
 	return kernfile_read(root, path, text, sizeof text) > 0 && meminfo_field(text, key, out);
+}
+
+bool machine_node_pool(const char *root, unsigned node, uint64_t kilobytes, const char *figure, uint64_t *out)
+{
+	char path[160], text[32];
+	snprintf(path, sizeof path, "/sys/devices/system/node/node%u/hugepages/hugepages-%" PRIu64 "kB/%s", node,
+		 kilobytes, figure);
+	if (kernfile_read(root, path, text, sizeof text) <= 0)
+		return false;
+	*out = strtoull(text, NULL, 10);
+	return true;
 }

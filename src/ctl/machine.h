@@ -14,4 +14,7 @@ void machine_node_cpus(const char *root, unsigned node, struct idset *cpus);
  * where the kernel counts those. False: it has none. */
 bool machine_node_memory(const char *root, int node, const char *key, uint64_t *out);
 
+/* A figure of a node's pool of huge pages of one size: "nr_hugepages", "free_hugepages". False: there is none. */
+bool machine_node_pool(const char *root, unsigned node, uint64_t kilobytes, const char *figure, uint64_t *out);
+
 #endif

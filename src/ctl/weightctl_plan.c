@@ -199,14 +199,15 @@ static void print_for_people(const struct plan *plan)
 
 /* --- huge pages ------------------------------------------------------------------------------- */
 
-/* How many pages of the default size node `n` has to have in its pool for a copy more, and the file that says so. */
+/* How many pages node `n` has to have in its pool for a copy more, and the file that says so. Of the size that the
+ * settings' backing takes, else of the machine's usual one. */
 static uint64_t pool_target(const char *root, const struct plan *plan, const struct plan_node *n, char path[128])
 {
-	uint64_t page_bytes = 0, reserved = 0, unused = 0;
-	if (!machine_node_memory(root, -1, "Hugepagesize", &page_bytes) || !page_bytes)
+	uint64_t page_bytes = number(plan->root, "pool_page_bytes"), reserved = 0, unused = 0;
+	if (!page_bytes && !machine_node_memory(root, -1, "Hugepagesize", &page_bytes))
 		return 0;
-	machine_node_memory(root, (int)n->node, "HugePages_Total", &reserved);
-	machine_node_memory(root, (int)n->node, "HugePages_Free", &unused);
+	machine_node_pool(root, n->node, page_bytes / 1024, "nr_hugepages", &reserved);
+	machine_node_pool(root, n->node, page_bytes / 1024, "free_hugepages", &unused);
 	snprintf(path, 128, "/sys/devices/system/node/node%u/hugepages/hugepages-%" PRIu64 "kB/nr_hugepages", n->node,
 		 page_bytes / 1024);
 	return (plan->copy_bytes + page_bytes - 1) / page_bytes + reserved - unused;

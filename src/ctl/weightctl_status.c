@@ -150,8 +150,8 @@ static void add_copies(struct table *table, yyjson_val *models)
 
 static void print_copies(yyjson_val *root)
 {
-	struct table *table = table_new(
-		"COPY OF|>NODE|>SIZE|>4K|>2M|>1G|>PAGES|>ON NODE|>MISPLACED|>ABSENT|>UNKNOWN|PLACEMENT|>CHECKED|SEGMENT");
+	struct table *table = table_new("COPY OF|>NODE|>SIZE|>4K|>2M|>1G|>PAGES|>ON "
+					"NODE|>MISPLACED|>ABSENT|>UNKNOWN|PLACEMENT|>CHECKED|SEGMENT");
 	if (!table)
 		return;
 	add_copies(table, yyjson_obj_get(root, "models"));

@@ -85,8 +85,11 @@ def machine(tmp_path):
     for node, free, pages in (0, 20, 0), (1, 2, 3):
         (root / f"sys/devices/system/node/node{node}/meminfo").write_text(
             f"Node {node} MemTotal: 33554432 kB\nNode {node} MemFree: {free << 20} kB\n"
-            f"Node {node} HugePages_Total: {pages}\nNode {node} HugePages_Free: {min(pages, 1)}\n"
         )
+        pool = root / f"sys/devices/system/node/node{node}/hugepages/hugepages-2048kB"
+        pool.mkdir(parents=True)
+        (pool / "nr_hugepages").write_text(f"{pages}\n")
+        (pool / "free_hugepages").write_text(f"{min(pages, 1)}\n")
     with open(root / "proc/meminfo", "a") as meminfo:
         meminfo.write("Hugepagesize:       2048 kB\n")
     return root
