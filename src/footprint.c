@@ -139,22 +139,33 @@ static uint64_t page_table_bytes(uint64_t bytes, const struct config *c)
 	return (bytes / page_bytes + entries - 1) / entries * table_page_bytes;
 }
 
+/* What of a copy lies on a node: all of it, its part of one that is interleaved, or nothing. */
+static uint64_t share_bytes(const struct plan *plan, unsigned node, uint64_t copy_bytes)
+{
+	for (unsigned i = 0; i < plan->n_copies; i++) {
+		unsigned n = idset_count(&plan->copies[i].nodes);
+		if (idset_has(&plan->copies[i].nodes, node))
+			return (copy_bytes + n - 1) / n;
+	}
+	return 0;
+}
+
 static void add_node(yyjson_mut_doc *d, yyjson_mut_val *nodes, const struct footprint *f, const char *sysroot,
-		     const struct topology_node *node)
+		     const struct topology_node *node, uint64_t copy_bytes)
 {
 	char cpus[IDSET_TEXT];
 	uint64_t free_bytes;
 	unsigned n_workers = 0;
 	yyjson_mut_val *n = yyjson_mut_arr_add_obj(d, nodes);
 	for (unsigned i = 0; i < f->plan.n_workers; i++)
-		n_workers += f->plan.workers[i].copy_node == node->os_index;
+		n_workers += f->plan.workers[i].memory_node == node->os_index;
 	yyjson_mut_obj_add_uint(d, n, "node", node->os_index);
 	yyjson_mut_obj_add_strcpy(d, n, "cpus", idset_format(&node->cpus, cpus, sizeof cpus));
 	yyjson_mut_obj_add_uint(d, n, "cores", idset_count(&node->cores));
 	yyjson_mut_obj_add_uint(d, n, "memory_bytes", node->memory_bytes);
 	if (!topology_free_bytes_in(sysroot, node->os_index, &free_bytes))
 		yyjson_mut_obj_add_uint(d, n, "free_bytes", free_bytes);
-	yyjson_mut_obj_add_bool(d, n, "copy", idset_has(&f->plan.copy_nodes, node->os_index));
+	yyjson_mut_obj_add_uint(d, n, "copy_bytes", share_bytes(&f->plan, node->os_index, copy_bytes));
 	yyjson_mut_obj_add_uint(d, n, "workers", n_workers);
 }
 
@@ -193,7 +204,7 @@ static int print(const struct footprint *f, const char *sysroot, FILE *out, stru
 	add_worker(d, root, f, copy_bytes);
 	yyjson_mut_val *nodes = yyjson_mut_obj_add_arr(d, root, "nodes");
 	for (unsigned i = 0; i < topology_n_nodes(f->topology); i++)
-		add_node(d, nodes, f, sysroot, topology_node(f->topology, i));
+		add_node(d, nodes, f, sysroot, topology_node(f->topology, i), copy_bytes);
 	char *text = yyjson_mut_write(d, YYJSON_WRITE_NEWLINE_AT_END | YYJSON_WRITE_ALLOW_INVALID_UNICODE, NULL);
 	yyjson_mut_doc_free(d);
 	if (!text)

@@ -26,14 +26,13 @@ struct plan_worker {
 
 struct plan_node {
 	unsigned node, workers, cores;
-	bool copy, knows_free;
-	uint64_t free, stays, peak, reserved_pages;
+	bool knows_free;
+	uint64_t free, copy, stays, peak;
 	uint64_t fit; /* workers, by memory */
 };
 
 struct plan {
 	yyjson_val *root;
-	uint64_t copy_bytes;
 	struct plan_worker worker;
 	struct plan_node nodes[64];
 	unsigned n_nodes;
@@ -90,14 +89,13 @@ static void read_node(struct plan *plan, yyjson_val *object)
 		.node = (unsigned)number(object, "node"),
 		.workers = (unsigned)number(object, "workers"),
 		.cores = (unsigned)number(object, "cores"),
-		.copy = yyjson_get_bool(yyjson_obj_get(object, "copy")),
+		.copy = number(object, "copy_bytes"), /* that of the copy which lies here */
 		.knows_free = free_bytes != NULL,
 		.free = yyjson_get_uint(free_bytes),
 	};
-	uint64_t copy = n->copy ? plan->copy_bytes : 0;
-	n->stays = copy + n->workers * worker_stays(w);
-	n->peak = copy + n->workers * worker_peak(w);
-	n->fit = n->copy && n->free > copy ? (n->free - copy) / worker_peak(w) : 0;
+	n->stays = n->copy + n->workers * worker_stays(w);
+	n->peak = n->copy + n->workers * worker_peak(w);
+	n->fit = n->free > n->copy ? (n->free - n->copy) / worker_peak(w) : 0;
 	plan->fits &= !n->knows_free || n->peak <= n->free;
 }
 
@@ -105,7 +103,7 @@ static void read_plan(struct plan *plan, yyjson_val *root)
 {
 	yyjson_val *node;
 	size_t i, n;
-	*plan = (struct plan){.root = root, .copy_bytes = number(root, "copy_bytes"), .fits = true};
+	*plan = (struct plan){.root = root, .fits = true};
 	read_worker(plan);
 	yyjson_arr_foreach(yyjson_obj_get(root, "nodes"), i, n, node)
 	{
@@ -167,7 +165,7 @@ static void print_nodes(const struct plan *plan)
 		const struct plan_node *n = &plan->nodes[i];
 		table_cell(table, "%u", n->node);
 		bytes_cell(table, n->free);
-		bytes_cell(table, n->copy ? plan->copy_bytes : 0);
+		bytes_cell(table, n->copy);
 		table_cell(table, "%u", n->workers);
 		bytes_cell(table, n->stays);
 		bytes_cell(table, n->peak);
@@ -210,7 +208,7 @@ static uint64_t pool_target(const char *root, const struct plan *plan, const str
 	machine_node_pool(root, n->node, page_bytes / 1024, "free_hugepages", &unused);
 	snprintf(path, 128, "/sys/devices/system/node/node%u/hugepages/hugepages-%" PRIu64 "kB/nr_hugepages", n->node,
 		 page_bytes / 1024);
-	return (plan->copy_bytes + page_bytes - 1) / page_bytes + reserved - unused;
+	return (n->copy + page_bytes - 1) / page_bytes + reserved - unused;
 }
 
 static void print_reservations(const struct weightctl *ctl, const struct plan *plan)

@@ -52,7 +52,7 @@ def test_a_plan_is_within_a_tenth_of_what_comes(start, model, settings, n_reques
     status = daemon.status()
     worker = status["workers"][0]["pid"]
     assert [copy["bytes"] for copy in status["models"][0]["copies"]] == [
-        found["copy_bytes"] for node in found["nodes"] if node["copy"]
+        node["copy_bytes"] for node in found["nodes"] if node["copy_bytes"]
     ]
     near(found["worker"]["stays_bytes"], private_bytes(worker))
 
@@ -101,7 +101,7 @@ def test_a_plan_for_a_machine_that_is_not_there(machine, model):
     assert found["fits"] and found["context_tokens"] == 512 and worker["threads"] == 2
     assert worker["peak_bytes"] == worker["stays_bytes"] + worker["scratch_bytes"] + worker["request_bytes"]
     for node, free, taken in zip(found["nodes"], (20 << 30, 2 << 30), (0, 2)):
-        assert node["free_bytes"] == free and node["workers"] == 1 and node["copy"]
+        assert node["free_bytes"] == free and node["workers"] == 1 and node["copy_bytes"] == found["copy_bytes"]
         assert node["stays_bytes"] == found["copy_bytes"] + worker["stays_bytes"]
         assert node["peak_bytes"] == found["copy_bytes"] + worker["peak_bytes"]
         assert node["workers_that_fit"] == (free - found["copy_bytes"]) // worker["peak_bytes"]
@@ -110,6 +110,13 @@ def test_a_plan_for_a_machine_that_is_not_there(machine, model):
     for node, taken in (0, 0), (1, 2):
         file = f"/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages"
         assert f"\necho {pages + taken} > {file}\n" in text
+
+
+def test_a_copy_that_is_spread_takes_its_part_of_each_node(machine, model):
+    found = planned(model, "--sysroot", machine, "--context", "512", "--requests", "1", "--set", "placement=interleave")
+    for node in found["nodes"]:
+        assert node["copy_bytes"] == -(-found["copy_bytes"] // 2) and node["workers"] == 1
+        assert node["stays_bytes"] == node["copy_bytes"] + found["worker"]["stays_bytes"]
 
 
 def test_a_plan_that_does_not_fit_says_so(machine, model):
