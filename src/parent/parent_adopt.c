@@ -135,8 +135,10 @@ static void collect(const struct parent *parent, const char *model, struct offer
 {
 	struct segment_found found;
 	offer->n = 0;
-	/* Of several that would do, the loader takes the first. */
-	qsort(parent->leftovers, parent->n_leftovers, sizeof *parent->leftovers, newest_first);
+	/* Of several that would do, the loader takes the first. Without any there is no list, which qsort(3) has to
+	 * have. */
+	if (parent->n_leftovers)
+		qsort(parent->leftovers, parent->n_leftovers, sizeof *parent->leftovers, newest_first);
 	for (unsigned i = 0; i < parent->n_leftovers; i++)
 		if (!strcmp(parent->leftovers[i].model, model))
 			add_named(offer, &parent->leftovers[i]);
