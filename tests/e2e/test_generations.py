@@ -179,6 +179,29 @@ def test_a_call_that_runs_across_the_flip_keeps_its_weights(start, model, gemma3
     assert served.text() == other
 
 
+def test_a_request_of_many_texts_is_of_one_generation(start, contents, model, tmp_path):
+    """Its later texts reach a worker long after the flip: the one that has the others."""
+    served = Served(start, model, tmp_path, {"max_queue": 256})
+    ask = {"input": [f"{i} " + "one copy for each node " * 12 for i in range(40)]}
+    vectors = []
+
+    def embed():
+        vectors.append([entry["embedding"] for entry in served.daemon.http.post("/v1/embeddings", ask, timeout=600).ok()["data"]])
+
+    embed()
+    thread = threading.Thread(target=embed)
+    thread.start()
+    served.put(contents[0])
+    served.daemon.wait_for(lambda: weightd.metric(served.daemon, "weightd_calls_in_flight"), "embedding")
+    served.reload()
+    assert served.model()["change"]["state"] == "leaving", "the request has ended before"
+    thread.join()
+    assert vectors[0] == vectors[1]
+    served.wait_settled()
+    embed()
+    assert len(vectors[2][0]) != len(vectors[0][0])
+
+
 def test_one_reload_waits_for_the_generation_before_to_end(start, model, gemma3, tmp_path):
     served = Served(start, model, tmp_path, {"context_tokens": 1024})
     ctl = [served.daemon.build / "weightctl", "--config", served.daemon.config, "reload", "m"]
