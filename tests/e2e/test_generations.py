@@ -35,7 +35,8 @@ class Served:
     def __init__(self, start, content, directory, settings=None, **more):
         self.path = directory / "model.gguf"
         self.put(content)
-        self.daemon = start({"m": self.path}, settings, **more)
+        # A busy machine is no reason to restart a worker here.
+        self.daemon = start({"m": self.path}, {"hang_seconds": 120, **(settings or {})}, **more)
 
     def put(self, content):
         """As careful people replace files: whoever has the old one open keeps it."""
