@@ -292,7 +292,8 @@ static const struct config_key placement_keys[] = {
 		 "who "
 		 "look for the word. Not with membind, preferred, interleave or another placement."},
 	{"strict", KEY_BOOL, MEMBER(strict), .fallback = "no",
-	 .help = "Whether to refuse to serve rather than to serve with less than was asked for of memory's place. Where "
+	 .help = "Whether to refuse to serve rather than to serve with less than was asked for of memory's place. "
+		 "Where "
 		 "the kernel, a container or a cpuset refuses a call that binds memory or tells where pages are, the "
 		 "daemon then ends with status 3 before it serves. no: it warns once, and placement is unverified in "
 		 "status, /health and /metrics."},
@@ -319,8 +320,9 @@ static const struct config_key placement_keys[] = {
 	{"verify_seconds", KEY_NUMBER, MEMBER(verify_seconds), .min = 0, .max = 86400, .fallback = "60",
 	 .help = "How often the kernel is asked where some pages of every copy are (512 of each, other ones each "
 		 "time). When one is on another node than it should be, all of that copy's are counted, and it is "
-		 "called degraded: log, status, /health and metrics tell, and other nodes' workers are preferred. 0: "
-		 "never; weightctl status always counts all pages."},
+		 "called degraded: log, status, /health and metrics tell, and other nodes' workers are preferred, "
+		 "until weightctl verify --repair has made it anew. 0: never; weightctl status and verify always count "
+		 "all pages."},
 	{"workers_per_node", KEY_NUMBER, MEMBER(workers_per_node), .min = 1, .max = 64, .fallback = "1",
 	 .help = "Worker processes for each model on each node with CPUs. One batches all its calls; more are seldom "
 		 "faster."},
@@ -366,7 +368,8 @@ static const struct config_key engine_keys[] = {
 	{"prefill_share", KEY_NUMBER, MEMBER(prefill_share), .min = 10, .max = 100, .fallback = "50",
 	 .help = "Percent of a step's time that a prompt may take while answers are being generated: with 50 a running "
 		 "answer's tokens come at half their speed during long prompts. Each further prompt that "
-		 "waits adds a quarter as much beside what the answers have (with 50 five take two thirds), together at "
+		 "waits adds a quarter as much beside what the answers have (with 50 five take two thirds), together "
+		 "at "
 		 "most the larger of this and 90 percent. 100: chunks are always whole, and a token waits for one."},
 	{"max_running", KEY_NUMBER, MEMBER(max_running), .min = 1, .max = 32, .fallback = "32",
 	 .help = "Calls of a worker that generate together in one batch."},

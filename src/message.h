@@ -89,6 +89,9 @@ enum message_type {
 	MESSAGE_PART,
 	/* verifier -> parent: see MESSAGE_VERIFY. */
 	MESSAGE_SAMPLED,
+	/* parent -> loader: message_load, [a published segment, in place of files]: more copies of it; the answer is
+	 * that to an order to load. */
+	MESSAGE_COPY,
 	/* parent -> front: message_worker_copy, when what worker_up said of its copy is no longer so. */
 	MESSAGE_WORKER_COPY,
 };

@@ -8,8 +8,8 @@
 
 #include "src/ctl/control_client.h"
 
-static enum weightctl_exit ask(const struct weightctl *ctl, const char *command, int timeout_ms,
-			       struct yyjson_doc **out, struct err *err)
+enum weightctl_exit control_object_within(const struct weightctl *ctl, const char *command, int timeout_ms,
+					  struct yyjson_doc **out, struct err *err)
 {
 	char *text;
 	size_t n;
@@ -37,14 +37,14 @@ static enum weightctl_exit ask(const struct weightctl *ctl, const char *command,
 enum weightctl_exit control_object(const struct weightctl *ctl, const char *command, struct yyjson_doc **out,
 				   struct err *err)
 {
-	return ask(ctl, command, CONTROL_PATIENCE_MS, out, err);
+	return control_object_within(ctl, command, CONTROL_PATIENCE_MS, out, err);
 }
 
 int control_text(const struct weightctl *ctl, const char *what, const char *command, int timeout_ms)
 {
 	struct err err = {""};
 	yyjson_doc *doc = NULL;
-	enum weightctl_exit code = ask(ctl, command, timeout_ms, &doc, &err);
+	enum weightctl_exit code = control_object_within(ctl, command, timeout_ms, &doc, &err);
 	if (code != EXIT_OK)
 		return control_object_fail(ctl, code, what, &err);
 	int rc = EXIT_OK;

@@ -11,6 +11,10 @@ struct yyjson_doc;
 enum weightctl_exit control_object(const struct weightctl *ctl, const char *command, struct yyjson_doc **out,
 				   struct err *err);
 
+/* The same; the answer may take `timeout_ms` to begin. */
+enum weightctl_exit control_object_within(const struct weightctl *ctl, const char *command, int timeout_ms,
+					  struct yyjson_doc **out, struct err *err);
+
 /* Says why there is no answer: passes `code` on after printing what control_object said, with `what` before a refusal's
  * words. */
 int control_object_fail(const struct weightctl *ctl, enum weightctl_exit code, const char *what, const struct err *err);

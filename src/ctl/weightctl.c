@@ -29,6 +29,7 @@ static const struct command {
 	{"reload", "NAME", 1, 1, weightctl_reload, "read a model's files again, without a pause in service"},
 	{"stop", "", 0, 0, weightctl_stop, "stop the daemon and wait until it is gone"},
 	{"doctor", "", 0, 0, weightctl_doctor, "what about this machine is wrong, and what to do about it"},
+	{"verify", "", 0, 0, weightctl_verify, "count every page of every copy; make anew what has moved"},
 	{"numastat", "", 0, 0, weightctl_numastat, "on which nodes the memory of processes and copies lies"},
 	{"plan", "MODEL", 1, 1, weightctl_plan, "what a model takes of each node, and how many workers fit"},
 	{"top", "", 0, 0, weightctl_top, "what workers and nodes do, second by second"},
@@ -47,13 +48,15 @@ enum {
 	FOR_RELOAD = 256,
 	FOR_STOP = 512,
 	FOR_DOCTOR = 1024,
-	FOR_NUMASTAT = 2048,
-	FOR_PLAN = 4096,
-	FOR_TOP = 8192,
+	FOR_VERIFY = 2048,
+	FOR_NUMASTAT = 4096,
+	FOR_PLAN = 8192,
+	FOR_TOP = 16384,
 	FOR_CALLS = FOR_RUN | FOR_COMPLETE,
 	FOR_MODELS = FOR_ADAPTER | FOR_LOAD | FOR_UNLOAD | FOR_RELOAD,
-	FOR_DAEMON = FOR_STATUS | FOR_MODELS | FOR_STOP | FOR_DOCTOR | FOR_NUMASTAT | FOR_TOP, /* over its control socket */
-	FOR_ALL = 16383
+	FOR_DAEMON = FOR_STATUS | FOR_MODELS | FOR_STOP | FOR_DOCTOR | FOR_VERIFY | FOR_NUMASTAT |
+		     FOR_TOP, /* over its control socket */
+	FOR_ALL = 32767
 };
 
 /* The letters of options without a short form lie past the characters. */
@@ -82,7 +85,8 @@ enum {
 	OPTION_REQUESTS,
 	OPTION_HUGE_PAGES,
 	OPTION_ONCE,
-	OPTION_INTERVAL
+	OPTION_INTERVAL,
+	OPTION_REPAIR
 };
 
 static const struct choice {
@@ -111,6 +115,7 @@ static const struct choice {
 	{"threads", "N", OPTION_THREADS, FOR_BENCH, "compute threads (default: the daemon's choice)"},
 	{"set", "KEY=VALUE", OPTION_SET, FOR_BENCH | FOR_PLAN, "a setting over those of weightd.conf; repeatable"},
 	{"quality", "FILE", OPTION_QUALITY, FOR_BENCH, "compare predictions of this text with float32 ones instead"},
+	{"repair", NULL, OPTION_REPAIR, FOR_VERIFY, "replace copies of which pages are on other nodes"},
 	{"context", "N", OPTION_CONTEXT, FOR_PLAN, "tokens of a request (default: the model's context)"},
 	{"requests", "N", OPTION_REQUESTS, FOR_PLAN, "requests that a worker has at a time (default: max_running)"},
 	{"huge-pages", NULL, OPTION_HUGE_PAGES, FOR_PLAN, "also print the commands that reserve huge pages"},
@@ -257,6 +262,9 @@ static int take_option(struct parsed *parsed, const struct choice *choice, const
 		break;
 	case OPTION_JSON:
 		ctl->json = true;
+		break;
+	case OPTION_REPAIR:
+		ctl->repair = true;
 		break;
 	case OPTION_MODEL:
 		ctl->model = value;

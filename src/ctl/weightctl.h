@@ -53,6 +53,7 @@ struct weightctl {
 	struct weightctl_bench bench;
 	struct weightctl_plan plan;
 	struct weightctl_top top;
+	bool repair; /* verify: what has moved is made anew */
 	int n_arguments;
 	char **arguments;
 	int interrupt_fd;
@@ -63,6 +64,7 @@ int weightctl_run(struct weightctl *ctl);
 int weightctl_complete(struct weightctl *ctl);
 int weightctl_status(struct weightctl *ctl);
 int weightctl_stop(struct weightctl *ctl);
+int weightctl_verify(struct weightctl *ctl);
 int weightctl_pull(struct weightctl *ctl);
 int weightctl_adapter(struct weightctl *ctl);
 int weightctl_doctor(struct weightctl *ctl);
@@ -79,6 +81,9 @@ int bench_quality(struct weightctl *ctl, const struct bench_daemon *daemon); /* 
 /* The table of the daemon's adapters, as its status lists them. */
 struct yyjson_val;
 void adapters_print(struct yyjson_val *adapters);
+/* The table of the copies in the daemon's status; whether no page of them is known to be on a wrong node. */
+void copies_print(struct yyjson_val *status);
+bool copies_are_placed(struct yyjson_val *status);
 
 /* Prints a document (takes it) as one line of JSON. EXIT_OK, or EXIT_FAILED when there was no memory. */
 struct yyjson_mut_doc;

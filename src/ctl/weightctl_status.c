@@ -148,7 +148,7 @@ static void add_copies(struct table *table, yyjson_val *models)
 	}
 }
 
-static void print_copies(yyjson_val *root)
+void copies_print(yyjson_val *root)
 {
 	struct table *table = table_new("COPY OF|>NODE|>SIZE|>4K|>2M|>1G|>PAGES|>ON "
 					"NODE|>MISPLACED|>ABSENT|>UNKNOWN|PLACEMENT|>CHECKED|SEGMENT");
@@ -249,7 +249,7 @@ static void print_for_people(yyjson_val *root)
 	print_placement(root);
 	if (yyjson_arr_size(models)) {
 		print_models(models);
-		print_copies(root);
+		copies_print(root);
 	}
 	if (yyjson_arr_size(workers))
 		print_workers(workers);
@@ -276,10 +276,14 @@ static bool all_placed(yyjson_val *models)
 	return true;
 }
 
+bool copies_are_placed(yyjson_val *root)
+{
+	return all_placed(yyjson_obj_get(root, "models")) && all_placed(yyjson_obj_get(root, "adapters"));
+}
+
 static bool all_well(yyjson_val *root)
 {
-	return !strcmp(text_of(root, "state"), "ready") && all_placed(yyjson_obj_get(root, "models")) &&
-	       all_placed(yyjson_obj_get(root, "adapters"));
+	return !strcmp(text_of(root, "state"), "ready") && copies_are_placed(root);
 }
 
 int weightctl_status(struct weightctl *ctl)

@@ -13,6 +13,7 @@
 #include "src/clock.h"
 #include "src/load/load.h"
 #include "src/load/load_adapter_copies.h"
+#include "src/load/load_again.h"
 #include "src/log.h"
 #include "src/message.h"
 #include "src/privilege.h"
@@ -132,6 +133,18 @@ static int load_adapter(const struct message *message, struct err *err)
 	return rc ? rc : hand_over_all(&loaded, err);
 }
 
+static int load_from_segment(const struct message *message, struct err *err)
+{
+	const struct message_load *order = message_payload(message, sizeof *order, 1);
+	struct loaded loaded;
+	if (!order)
+		return err_set(err, -EPROTO, "the order to copy a segment is malformed");
+	int rc = drop(order, err);
+	if (!rc)
+		rc = load_again(order, message->fds[0], &loaded, err);
+	return rc ? rc : hand_over_all(&loaded, err);
+}
+
 /* --- adopting --------------------------------------------------------------------------------- */
 
 static int receive_candidates(uint32_t n, struct adopt_candidate *out, struct err *err)
@@ -195,6 +208,8 @@ static int serve(struct message *message, struct err *err)
 	int rc;
 	if (message->type == MESSAGE_LOAD_ADAPTER)
 		return load_adapter(message, err);
+	if (message->type == MESSAGE_COPY)
+		return load_from_segment(message, err);
 	if (message->type == MESSAGE_ADOPT && to_adopt) {
 		rc = drop(&to_adopt->load, err);
 		if (!rc)

@@ -18,7 +18,7 @@ enum {
 	DEAF_MS = 100,	     /* after an accept that found no descriptor; what it did not take stays readable */
 };
 
-enum control_wait { WAIT_NONE, WAIT_CHECK, WAIT_BENCH, WAIT_WISH };
+enum control_wait { WAIT_NONE, WAIT_CHECK, WAIT_VERIFY, WAIT_BENCH, WAIT_WISH };
 
 struct control_client {
 	int fd; /* -1: free */
@@ -200,7 +200,7 @@ static void begin_adapter(struct control *c, struct control_client *client)
 	adapters_wish(c->parent, &wish, (struct adapter_asker){ASKER_CONTROL, client->ticket}, NULL);
 }
 
-/* load NAME PATH, reload NAME, unload NAME */
+/* load NAME PATH, reload NAME, repair NAME, unload NAME */
 static void begin_model(struct control *c, struct control_client *client)
 {
 	char verb[8], name[128];
@@ -208,7 +208,8 @@ static void begin_model(struct control *c, struct control_client *client)
 	bool ok = take_word(&at, verb, sizeof verb) && take_word(&at, name, sizeof name);
 	bool loads = ok && !strcmp(verb, "load");
 	if (!ok || loads != (*at != '\0')) {
-		answer_text(client, "{\"error\":\"usage: load NAME PATH, reload NAME, or unload NAME\"}\n");
+		answer_text(client,
+			    "{\"error\":\"usage: load NAME PATH, reload NAME, repair NAME, or unload NAME\"}\n");
 		return;
 	}
 	client->waits_for = WAIT_WISH;
@@ -217,6 +218,8 @@ static void begin_model(struct control *c, struct control_client *client)
 		wish_load_model(c->parent, name, at, client->ticket);
 	else if (!strcmp(verb, "reload"))
 		wish_reload_model(c->parent, name, client->ticket);
+	else if (!strcmp(verb, "repair"))
+		wish_repair_model(c->parent, name, client->ticket);
 	else
 		wish_unload_model(c->parent, name, client->ticket);
 }
@@ -226,18 +229,30 @@ static bool begins(const char *line, const char *word)
 	return !strncmp(line, word, strlen(word));
 }
 
-static void obey(struct control *c, struct control_client *client)
+/* Status is wanted after all pages were counted: WAIT_CHECK if that does not take too long, WAIT_VERIFY in any case. */
+static void begin_check(struct control *c, struct control_client *client, enum control_wait wait)
 {
 	struct err err = {""};
-	if (!strcmp(client->line, "status")) {
-		int rc = parent_verify(c->parent, &err);
-		if (rc && rc != -ENOENT)
+	int rc = parent_verify(c->parent, &err);
+	if (!rc) {
+		client->waits_for = wait;
+	} else if (wait == WAIT_VERIFY && rc != -ENOENT) {
+		answer_error(client, &err);
+	} else {
+		if (rc != -ENOENT)
 			log_warning("no fresh placement check: %s", err.text);
-		client->waits_for = rc ? WAIT_NONE : WAIT_CHECK;
-		if (rc)
-			client->answer = status_json(c->parent, &client->n_answer);
-		if (rc && !client->answer)
+		client->answer = status_json(c->parent, &client->n_answer);
+		if (!client->answer)
 			drop(client);
+	}
+}
+
+static void obey(struct control *c, struct control_client *client)
+{
+	if (!strcmp(client->line, "status")) {
+		begin_check(c, client, WAIT_CHECK);
+	} else if (!strcmp(client->line, "verify")) {
+		begin_check(c, client, WAIT_VERIFY);
 	} else if (!strcmp(client->line, "overview")) {
 		client->answer = status_json(c->parent, &client->n_answer);
 		if (!client->answer)
@@ -253,11 +268,11 @@ static void obey(struct control *c, struct control_client *client)
 	} else if (!strncmp(client->line, "adapter ", strlen("adapter "))) {
 		begin_adapter(c, client);
 	} else if (begins(client->line, "load ") || begins(client->line, "reload ") ||
-		   begins(client->line, "unload ")) {
+		   begins(client->line, "repair ") || begins(client->line, "unload ")) {
 		begin_model(c, client);
 	} else {
-		answer_text(client, "{\"error\":\"unknown command; known are: status, overview, stop, bench, quality, "
-				    "adapter, load, reload, unload\"}\n");
+		answer_text(client, "{\"error\":\"unknown command; known are: status, verify, overview, stop, bench, "
+				    "quality, adapter, load, reload, repair, unload\"}\n");
 	}
 }
 
@@ -328,7 +343,7 @@ void control_verified(struct control *c)
 	for (unsigned i = 0; i < CONTROL_CLIENTS_MAX; i++) {
 		struct control_client *client = &c->clients[i];
 		size_t n = 0;
-		if (client->fd < 0 || client->waits_for != WAIT_CHECK)
+		if (client->fd < 0 || (client->waits_for != WAIT_CHECK && client->waits_for != WAIT_VERIFY))
 			continue;
 		char *text = status_json(c->parent, &n);
 		answer_wait(client, text, n);

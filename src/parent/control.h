@@ -2,6 +2,7 @@
  * connect (checked with SO_PEERCRED besides the socket's mode).
  *
  *   status    a fresh placement check, then the state of everything     stop    begins an orderly stop
+ *   verify    the same, however long the check takes
  *   overview  the same state at once, with placement as it was last checked: cheap enough for once a second
  *   bench PROMPT GENERATE STREAMS DEPTH    has an idle worker measure itself
  *   quality TOKEN TOKEN ...                has one judge its numerics by a text
@@ -10,6 +11,8 @@
  *   adapter unload NAME
  *   load NAME PATH            serves another model; answered when it is served, or why it is not
  *   reload NAME               reads the model's files again; answered as load is
+ *   repair NAME               replaces its copies of which pages are known to be on other nodes by new ones, made in
+ *                             memory; answered as load is
  *   unload NAME               answered at once; calls that run go on
  */
 #ifndef WEIGHTD_CONTROL_H

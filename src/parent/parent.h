@@ -65,6 +65,7 @@ struct parent_change {
 	struct idset nodes;  /* whose copies it replaces */
 	uint64_t ticket;     /* of the operator who waits for it; 0: nobody */
 	uint64_t next;	     /* of one who wants another change after this one; 0: nobody */
+	bool from_memory;    /* made from a copy that is served; false: from the model's files */
 	struct load_pace pace;
 	char fault[256]; /* why the last one was given up; "": it was not */
 	uint32_t n_copies;

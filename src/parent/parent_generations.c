@@ -101,6 +101,7 @@ bool generation_begin(struct parent *parent, struct parent_model *model, const s
 	change->generation = ++model->last_generation;
 	change->nodes = *nodes;
 	change->ticket = ticket;
+	change->from_memory = false;
 	change->fault[0] = '\0';
 	change->pace = (struct load_pace){0};
 	return true;
@@ -207,7 +208,8 @@ static void flip(struct parent *parent, struct parent_model *model)
 	exchange_copies(model);
 	model->generation = change->generation;
 	model->created = (uint64_t)time(NULL);
-	model->pace = change->pace;
+	if (!change->from_memory)
+		model->pace = change->pace;
 	model->adopted = false;
 	workers_turn(parent, model, &change->nodes);
 	copies_store(parent, model);

@@ -88,6 +88,8 @@ void generations_close(struct parent *parent); /* at the end: what comes or goes
 /* What an operator wants; it is answered now or later under this ticket (control.h). */
 void wish_load_model(struct parent *parent, const char *name, const char *path, uint64_t ticket);
 void wish_reload_model(struct parent *parent, const char *name, uint64_t ticket);
+/* Its degraded copies are replaced by new ones, made from a copy that is served. */
+void wish_repair_model(struct parent *parent, const char *name, uint64_t ticket);
 void wish_unload_model(struct parent *parent, const char *name, uint64_t ticket);
 /* Answers whoever has the ticket, and takes it; 0: nobody. */
 __attribute__((format(printf, 4, 5))) void wish_answer(struct parent *parent, uint64_t *ticket, bool well,

@@ -165,6 +165,33 @@ static void order_or_hang_up(struct parent *parent, const struct parent_model *m
 	child_hang_up(&parent->loader);
 }
 
+/* A good one; without any, a degraded one: what it says is as right as ever. */
+static const struct parent_copy *copy_to_copy(const struct parent_model *model)
+{
+	for (uint32_t i = 0; i < model->n_copies; i++)
+		if (!copy_is_degraded(&model->copies[i]))
+			return &model->copies[i];
+	return &model->copies[0];
+}
+
+/* The same without any file: from a copy that is served. */
+static void order_copies_or_hang_up(struct parent *parent, const struct parent_model *model)
+{
+	const struct parent_copy *from = copy_to_copy(model);
+	struct message_load order;
+	struct err err;
+	int rc = order_fill(parent, model->config->path, model->config->name, model->change.generation,
+			    &model->change.nodes, &order, &err);
+	order.n_files = 1; /* which is the segment */
+	log_info("model '%s': copies for other nodes are made from node %u's", model->config->name, from->segment.node);
+	if (!rc)
+		rc = give(parent, MESSAGE_COPY, &order, sizeof order, &from->fd, 1, &err);
+	if (!rc)
+		return;
+	snprintf(parent->loader_fault, sizeof parent->loader_fault, "%s", err.text);
+	child_hang_up(&parent->loader);
+}
+
 static bool order_to_adopt(struct parent *parent, const struct parent_model *model)
 {
 	struct model_files files = {.n = 0};
@@ -214,7 +241,10 @@ static void begin(struct parent *parent, struct parent_model *model)
 	model->done_bytes = model->total_bytes = 0;
 	if (changes) {
 		model->change.state = CHANGE_FILLING;
-		order_or_hang_up(parent, model);
+		if (model->change.from_memory)
+			order_copies_or_hang_up(parent, model);
+		else
+			order_or_hang_up(parent, model);
 	} else {
 		model->state = MODEL_LOADING;
 		order_first(parent, model);

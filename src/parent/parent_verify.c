@@ -164,8 +164,8 @@ static void tell_change(const struct parent_copy *copy, const char *owner)
 {
 	const struct placement *p = &copy->segment.report.placement;
 	if (copy_is_degraded(copy))
-		log_warning("'%s': node %u: %llu of %llu pages of its copy are on other nodes now; a restart "
-			    "makes it a new one",
+		log_warning("'%s': node %u: %llu of %llu pages of its copy are on other nodes now; 'weightctl verify "
+			    "--repair' makes it a new one",
 			    owner, copy->segment.node, (unsigned long long)p->misplaced, (unsigned long long)p->pages);
 	else
 		log_info("'%s': node %u: no page of its copy is on another node any more", owner, copy->segment.node);

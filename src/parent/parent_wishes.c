@@ -203,6 +203,38 @@ void wish_reload_model(struct parent *parent, const char *name, uint64_t ticket)
 	}
 }
 
+/* --- repair ----------------------------------------------------------------------------------- */
+
+static struct idset degraded_nodes(const struct parent_model *model)
+{
+	struct idset nodes;
+	idset_clear(&nodes);
+	for (uint32_t i = 0; i < model->n_copies; i++)
+		if (copy_is_degraded(&model->copies[i]))
+			idset_add(&nodes, model->copies[i].segment.node);
+	return nodes;
+}
+
+void wish_repair_model(struct parent *parent, const char *name, uint64_t ticket)
+{
+	struct parent_model *model = find_model(parent, name);
+	if (parent->stopping || !model || model->state != MODEL_LOADED) {
+		wish_answer(parent, &ticket, false, "model '%s' is not served", name);
+		return;
+	}
+	struct idset nodes = degraded_nodes(model);
+	if (!idset_count(&nodes)) {
+		wish_answer(parent, &ticket, true, "no page of model '%s' is known to be on another node", name);
+	} else if (generation_begin(parent, model, &nodes, ticket)) {
+		model->change.from_memory = true;
+		models_load_next(parent);
+	} else {
+		wish_answer(parent, &ticket, false,
+			    "model '%s' changes already: generation %u comes, or calls of the one before it still run",
+			    name, model->change.generation);
+	}
+}
+
 /* --- unload --------------------------------------------------------------------------------- */
 
 void wish_unload_model(struct parent *parent, const char *name, uint64_t ticket)

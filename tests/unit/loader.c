@@ -329,6 +329,83 @@ START_TEST(says_why_it_failed)
 }
 END_TEST
 
+/* --- copies of a segment ---------------------------------------------------------------------- */
+
+START_TEST(copies_what_is_served_without_its_files)
+{
+	struct message_load order;
+	struct message message;
+	struct message_segment made;
+	struct segment_view from, view;
+	int file = model_file(96), old_fd = -1, fd = -1;
+	load_fixture_order(&order);
+	order.backing = _i;
+	struct message_segment old = leave(&order, file, &old_fd);
+	close(file);
+	order.generation = 7;
+	struct loader loader = start();
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_COPY, &order, sizeof order, &old_fd, 1), 0);
+	ck_assert_int_eq(message_receive(loader.fd, &message), 1);
+	ck_assert_uint_eq(message.type, MESSAGE_SEGMENT);
+	made = *(const struct message_segment *)message.payload;
+	fd = message.fds[0];
+	ck_assert_int_eq(message_receive(loader.fd, &message), 0);
+	ck_assert_int_eq(finish(&loader), 0);
+	ck_assert_uint_eq(made.generation, 7);
+	ck_assert_uint_eq(made.node, order.node[0]);
+	ck_assert_uint_eq(made.context, old.context);
+	ck_assert_str_eq(made.architecture, old.architecture);
+	ck_assert_mem_eq(made.report.digest, old.report.digest, SEGMENT_DIGEST_BYTES);
+	ck_assert(_i == SEGMENT_MEMFD || strcmp(made.name, old.name));
+	/* A restart has to find it as it would find the first. */
+	ck_assert_int_eq(segment_attach(old_fd, &from, NULL), 0);
+	ck_assert_int_eq(segment_attach(fd, &view, NULL), 0);
+	ck_assert_uint_eq(view.header->generation, 7);
+	ck_assert_uint_eq(view.header->isa, from.header->isa);
+	ck_assert_mem_eq(&view.header->source, &from.header->source, sizeof view.header->source);
+	ck_assert_uint_eq(view.total_bytes, from.total_bytes);
+	ck_assert_mem_eq((const char *)view.base + SEGMENT_HEADER_BYTES, (const char *)from.base + SEGMENT_HEADER_BYTES,
+			 view.total_bytes - SEGMENT_HEADER_BYTES);
+	if (made.name[0]) {
+		shm_unlink(made.name);
+		shm_unlink(old.name);
+	}
+	ck_assert_uint_eq(load_fixture_objects(&order), 0);
+	close(old_fd);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_copy_that_differs_is_none)
+{
+	struct message_load order;
+	int file = model_file(96), old_fd = -1;
+	load_fixture_order(&order);
+	struct message_segment old = leave(&order, file, &old_fd);
+	close(file);
+	/* The last byte of the payload, as only the owner of a named object could change it. */
+	int writable = shm_open(old.name, O_RDONLY, 0);
+	ck_assert_int_ge(writable, 0);
+	ck_assert_int_eq(fchmod(writable, 0640), 0);
+	close(writable);
+	writable = shm_open(old.name, O_RDWR, 0);
+	ck_assert_int_ge(writable, 0);
+	ck_assert_int_eq(pwrite(writable, "!", 1, (off_t)old.report.total_bytes - 1), 1);
+	close(writable);
+	order.generation = 7;
+	struct loader loader = start();
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_COPY, &order, sizeof order, &old_fd, 1), 0);
+	expect_failure(&loader, "differs from what node");
+	ck_assert_uint_eq(load_fixture_objects(&order), 1); /* the old one alone */
+	shm_unlink(old.name);
+
+	loader = start();
+	ck_assert_int_eq(message_send(loader.fd, MESSAGE_COPY, &order, sizeof order, NULL, 0), 0);
+	expect_failure(&loader, "malformed");
+	close(old_fd);
+}
+END_TEST
+
 /* Of an order for two files, what follows it. */
 static struct loader order_two(void)
 {
@@ -423,6 +500,8 @@ int main(void)
 	tcase_add_loop_test(tcase, adopts_what_was_left, SEGMENT_SHM, SEGMENT_MEMFD + 1);
 	tcase_add_test(tcase, loads_where_nothing_can_be_adopted);
 	tcase_add_test(tcase, adopts_one_copy_for_each_node);
+	tcase_add_loop_test(tcase, copies_what_is_served_without_its_files, SEGMENT_SHM, SEGMENT_MEMFD + 1);
+	tcase_add_test(tcase, a_copy_that_differs_is_none);
 	tcase_add_test(tcase, says_why_it_failed);
 	tcase_add_test(tcase, files_have_to_be_what_was_announced);
 	tcase_add_test(tcase, candidates_have_to_be_what_was_announced);
