@@ -68,8 +68,8 @@ const char *refusals_format(const struct refusals *refusals, char *text, size_t 
 		if (!refusals->error[call])
 			continue;
 		int error = refusals->error[call];
-		n += (size_t)snprintf(text + n, size - n, "%s%s (%s: %s)", n ? ", " : "", names[call],
-				      refusal_error_name(error), strerror(error));
+		n += (size_t)snprintf(text + n, size - n, "%s%s (%s)", n ? ", " : "", names[call],
+				      refusal_error_name(error));
 	}
 	return text;
 }

@@ -33,7 +33,7 @@ bool refusals_note(struct refusals *refusals, enum numa_call call, int rc);
 bool refusals_any(const struct refusals *refusals);
 /* Adds the other's. True if one of them is new. */
 bool refusals_add(struct refusals *refusals, const struct refusals *other);
-/* "mbind (EPERM: Operation not permitted), move_pages (...)"; "" for none. Returns `text`. */
+/* "mbind (EPERM), move_pages (ENOSYS)"; "" for none. REFUSALS_TEXT holds all calls. Returns `text`. */
 const char *refusals_format(const struct refusals *refusals, char *text, size_t size);
 
 /* Tries each call on a page of its own, bound to `node`, and on the calling thread's policy, which stays as it is; not

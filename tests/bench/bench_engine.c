@@ -126,8 +126,17 @@ static void make_engine(struct bench *b)
 		die("engine", &err);
 	free(all);
 	kv_init(&b->kv, &b->model.config, b->kv_type, &b->arena, 8 * kv_pages_for(context));
-	struct forward_setup forward = {&b->model, kernels,  b->gemm,  b->team, &b->arena,
-					&b->kv,	   numerics, b->chunk, context};
+	struct forward_setup forward = {
+		.model = &b->model,
+		.kernels = kernels,
+		.gemm = b->gemm,
+		.team = b->team,
+		.arena = &b->arena,
+		.kv = &b->kv,
+		.numerics = numerics,
+		.max_rows = b->chunk,
+		.max_context = context,
+	};
 	if (forward_new(&forward, &b->forward, &err))
 		die("forward", &err);
 	struct scheduler_setup scheduler = {

@@ -220,6 +220,21 @@ START_TEST(a_refused_call_is_noted_by_its_name)
 }
 END_TEST
 
+START_TEST(all_calls_refused_fit_into_their_text)
+{
+	struct refusals refused = {{0}};
+	char text[REFUSALS_TEXT];
+	for (unsigned call = 0; call < N_NUMA_CALLS; call++)
+		refused.error[call] = ENOSYS; /* the longest name of those that are refusals */
+	refusals_format(&refused, text, sizeof text);
+	for (unsigned call = 0; call < N_NUMA_CALLS; call++) {
+		char wanted[64];
+		snprintf(wanted, sizeof wanted, "%s (ENOSYS)", numa_call_name((enum numa_call)call));
+		ck_assert_msg(strstr(text, wanted), "'%s' lacks '%s'", text, wanted);
+	}
+}
+END_TEST
+
 START_TEST(a_failure_that_is_no_refusal_is_passed_on)
 {
 	struct refusals refused = {{0}};
@@ -241,6 +256,7 @@ int main(void)
 	tcase_add_test(tests, process_memory_moves_along);
 	tcase_add_test(tests, a_mapping_is_bound_and_the_policy_read_back);
 	tcase_add_test(tests, an_mbind_that_did_nothing_is_noticed);
+	tcase_add_test(tc, all_calls_refused_fit_into_their_text);
 	tcase_add_loop_test(tests, a_refused_call_is_noted_by_its_name, 0, N_CALLS * N_ERRORS);
 	tcase_add_loop_test(tests, a_failure_that_is_no_refusal_is_passed_on, 0, N_CALLS);
 	Suite *suite = suite_create("numa/bind");
