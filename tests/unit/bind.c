@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <numaif.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -256,7 +257,7 @@ int main(void)
 	tcase_add_test(tests, process_memory_moves_along);
 	tcase_add_test(tests, a_mapping_is_bound_and_the_policy_read_back);
 	tcase_add_test(tests, an_mbind_that_did_nothing_is_noticed);
-	tcase_add_test(tc, all_calls_refused_fit_into_their_text);
+	tcase_add_test(tests, all_calls_refused_fit_into_their_text);
 	tcase_add_loop_test(tests, a_refused_call_is_noted_by_its_name, 0, N_CALLS * N_ERRORS);
 	tcase_add_loop_test(tests, a_failure_that_is_no_refusal_is_passed_on, 0, N_CALLS);
 	Suite *suite = suite_create("numa/bind");
