@@ -209,9 +209,11 @@ def test_one_reload_waits_for_the_generation_before_to_end(start, model, gemma3,
     with running_call(served.daemon, max_tokens=400) as events:
         served.put(gemma3)
         served.reload()
-        waits = subprocess.Popen(ctl, stdout=subprocess.PIPE)
+        two = [subprocess.Popen(ctl, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
         daemon = served.daemon
-        daemon.wait_for(lambda: "is being reloaded" in served.reload(4), "one that waits")  # a third is told so
+        daemon.wait_for(lambda: any(reload.poll() is not None for reload in two), "the second of them is refused")
+        refused, waits = sorted(two, key=lambda reload: reload.poll() is None)
+        assert refused.returncode == 4 and b"is being reloaded" in refused.communicate()[1]
         assert len(events) < 400 and waits.poll() is None
         assert max(worker["generation"] for worker in daemon.status()["workers"]) == 2
     assert waits.communicate()[0] == b"generation 3 of model 'm' is served\n"
