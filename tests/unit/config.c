@@ -492,6 +492,23 @@ START_TEST(the_installed_sample_is_the_key_list)
 }
 END_TEST
 
+/* As a manual page writes it: the two hyphens of an option are minus signs, which can be searched for. */
+static void as_manual(const char *help, char *text, size_t size)
+{
+	size_t n = 0;
+	for (; *help && n + 5 < size; help++) {
+		if (strncmp(help, "--", 2) != 0) {
+			text[n++] = *help;
+			continue;
+		}
+		memcpy(text + n, "\\-\\-", 4);
+		n += 4;
+		help++;
+	}
+	ck_assert_msg(!*help, "longer than %zu", size);
+	text[n] = '\0';
+}
+
 START_TEST(the_manual_has_every_key_with_default_bounds_and_help)
 {
 	char path[512];
@@ -499,11 +516,13 @@ START_TEST(the_manual_has_every_key_with_default_bounds_and_help)
 	static const struct config_directories packaged = {"/run/weightd", "/var/lib/weightd", "/usr/share/weightd"};
 	for (unsigned group = 0; group < N_GROUPS; group++)
 		for (const struct config_key *key = config_sections[group].keys; key->name; key++) {
-			char value[CONFIG_PATH], allowed[128], entry[2048];
+			char value[CONFIG_PATH], allowed[128], help[1536], entry[2048];
 			config_key_default(key, &packaged, value, sizeof value);
 			config_key_allowed(key, allowed, sizeof allowed);
-			snprintf(entry, sizeof entry, ".TP\n.BR %s \" = %s\"\n(%s)\n%s\n", key->name, value, allowed,
-				 key->help);
+			as_manual(key->help, help, sizeof help);
+			int n = snprintf(entry, sizeof entry, ".TP\n.BR %s \" = %s\"\n(%s)\n%s\n", key->name, value,
+					 allowed, help);
+			ck_assert_int_lt(n, (int)sizeof entry);
 			ck_assert_msg(strstr(manual, entry) != NULL, "weightd.conf.5 lacks this entry:\n%s", entry);
 		}
 	free(manual);
