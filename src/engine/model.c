@@ -121,3 +121,16 @@ uint32_t model_matrices(const struct model *model, struct matrix *out, uint32_t 
 		out[n] = model->head;
 	return n + 1;
 }
+
+int model_gemm(const struct model *model, enum cpu_level level, enum numerics numerics, struct gemm **out,
+	       struct err *err)
+{
+	uint32_t n = model_matrices(model, NULL, 0);
+	struct matrix *all = calloc(n, sizeof *all);
+	if (!all)
+		return err_set(err, -ENOMEM, "no memory for the list of %u matrices", n);
+	model_matrices(model, all, n);
+	int rc = gemm_new(level, kernels_plain(level, numerics), all, n, out, err);
+	free(all);
+	return rc;
+}

@@ -4,6 +4,7 @@
 #define WEIGHTD_ENGINE_MODEL_H
 
 #include "src/engine/image.h"
+#include "src/kernel/gemm.h"
 #include "src/kernel/pack.h"
 
 /* What a family's layers don't have is NULL, and skipped. */
@@ -44,7 +45,10 @@ struct model {
 int model_open(const void *image, uint64_t bytes, struct model *out, struct err *err);
 void model_close(struct model *model);
 
-/* All matrices of the model, for gemm_new: writes up to `max`, returns how many there are. */
+/* All matrices of the model: writes up to `max`, returns how many there are. */
 uint32_t model_matrices(const struct model *model, struct matrix *out, uint32_t max);
+/* gemm_new for all of them; freed with gemm_free. `numerics` are the worker's. 0, -ENOMEM, or what gemm_new says. */
+int model_gemm(const struct model *model, enum cpu_level level, enum numerics numerics, struct gemm **out,
+	       struct err *err);
 
 #endif

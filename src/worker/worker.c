@@ -145,19 +145,6 @@ static void compile_template(struct worker *w, char fault[256])
 	snprintf(fault, 256, "chat is not possible with this model: %.200s", err.text);
 }
 
-static int make_gemm(struct worker *w, struct err *err)
-{
-	uint32_t n = model_matrices(w->model, NULL, 0);
-	struct matrix *all = calloc(n, sizeof *all);
-	if (!all)
-		return err_set(err, -ENOMEM, "no memory for the list of %u matrices", n);
-	model_matrices(w->model, all, n);
-	int rc = gemm_new(w->order.cpu_level, kernels_plain(w->order.cpu_level, w->order.numerics), all, n, &w->gemm,
-			  err);
-	free(all);
-	return rc;
-}
-
 static struct scheduler_setup scheduler_setup(struct worker *w)
 {
 	return (struct scheduler_setup){
@@ -194,7 +181,7 @@ static int make_engine(struct worker *w, struct err *err)
 	if (!pages)
 		return err_set(err, -EINVAL, "kv_bytes of %llu is less than one KV page of this model, %zu bytes",
 			       (unsigned long long)w->order.kv_bytes, page);
-	int rc = make_gemm(w, err);
+	int rc = model_gemm(w->model, w->order.cpu_level, w->order.numerics, &w->gemm, err);
 	if (rc)
 		return rc;
 	/* Address space: all KV pages, the batch scratch, and slack for holes between them. */

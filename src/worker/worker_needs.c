@@ -26,18 +26,6 @@ struct parts {
 	struct worker_calls calls;
 };
 
-static int make_gemm(struct parts *p, const struct message_work *order, struct err *err)
-{
-	uint32_t n = model_matrices(&p->model, NULL, 0);
-	struct matrix *all = calloc(n, sizeof *all);
-	if (!all)
-		return err_set(err, -ENOMEM, "no memory for the list of %u matrices", n);
-	model_matrices(&p->model, all, n);
-	int rc = gemm_new(order->cpu_level, kernels_plain(order->cpu_level, order->numerics), all, n, &p->gemm, err);
-	free(all);
-	return rc;
-}
-
 /* No page is ever taken from this pool, so its size is of no account. */
 static int make_forward(struct parts *p, const struct message_work *order, uint32_t context, struct err *err)
 {
@@ -100,7 +88,7 @@ int worker_needs_make(const struct message_work *order, unsigned n_threads, cons
 		context = order->context_tokens;
 	rc = tokenizer_attach(p->model.tokenizer, p->model.tokenizer_bytes, &p->tokenizer, err);
 	if (!rc)
-		rc = make_gemm(p, order, err);
+		rc = model_gemm(&p->model, order->cpu_level, order->numerics, &p->gemm, err);
 	if (!rc)
 		rc = make_forward(p, order, context, err);
 	if (!rc)

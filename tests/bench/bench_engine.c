@@ -116,15 +116,12 @@ static void make_engine(struct bench *b)
 	struct err err = {""};
 	enum numerics numerics = b->int8 ? NUMERICS_INT8 : kernels_numerics(b->level);
 	const struct kernels *kernels = kernels_get(b->level, numerics);
-	uint32_t n = model_matrices(&b->model, NULL, 0), context = 8192;
-	struct matrix *all = calloc(n, sizeof *all);
-	model_matrices(&b->model, all, n);
+	uint32_t context = 8192;
 	if (!kernels)
 		err_set(&err, 0, "not on this CPU"), die(numerics_name(numerics), &err);
-	if (gemm_new(b->level, kernels_plain(b->level, numerics), all, n, &b->gemm, &err) ||
+	if (model_gemm(&b->model, b->level, numerics, &b->gemm, &err) ||
 	    team_new(b->n_threads, 1, bind_cpu, NULL, &b->team, &err) || arena_init(&b->arena, (size_t)64 << 30, &err))
 		die("engine", &err);
-	free(all);
 	kv_init(&b->kv, &b->model.config, b->kv_type, &b->arena, 8 * kv_pages_for(context));
 	struct forward_setup forward = {
 		.model = &b->model,
