@@ -5,6 +5,16 @@
  * CALL_CANCEL worker -> front   CALL_ACCEPTED, CALL_STARTED, CALL_TOKEN ..., CALL_DONE   or   CALL_RESULT ...,
  * CALL_DONE   or CALL_FAILED
  *
+ * Speech (CALL_KIND_TRANSCRIBE, CALL_KIND_TRANSLATE) is as long as its audio, and is not sent at once:
+ *
+ *   front -> worker   CALL_BEGIN (struct call_begin, then struct call_speech), CALL_BYTES ..., later CALL_CANCEL
+ *   worker -> front   CALL_ACCEPTED, CALL_STARTED, CALL_LANGUAGE, (CALL_WANT | CALL_SEGMENT) ..., CALL_DONE   or
+ * CALL_FAILED
+ *
+ * The front keeps back what is more than CALL_SPEECH_AHEAD frames until a CALL_WANT raises that bound, so a worker
+ * holds some windows of a file of hours, and no call's frames fill the ring that all calls share. Its CALL_DONE has
+ * no text.
+ *
  * After CALL_DONE or CALL_FAILED nothing more comes for that id. A cancelled call still ends with CALL_DONE
  * (FINISH_CANCELLED). The worker never blocks on a full ring: a call whose record does not fit waits a step. */
 #ifndef WEIGHTD_CALL_H
@@ -24,6 +34,9 @@ enum call_record {
 	CALL_DONE,	    /* call_done */
 	CALL_FAILED,	    /* call_failed */
 	CALL_STARTED,	    /* no payload: it has left the queue, its prompt is being computed */
+	CALL_LANGUAGE,	    /* call_language: what is spoken, once and before all segments */
+	CALL_SEGMENT,	    /* call_segment, then its tokens, words, their texts and the segment's */
+	CALL_WANT,	    /* call_want */
 };
 
 enum call_kind {
@@ -35,6 +48,8 @@ enum call_kind {
 	CALL_KIND_TEMPLATE,	/* bytes: messages JSON array -> CALL_RESULT text */
 	CALL_KIND_EMBED,	/* bytes: text -> CALL_RESULT its vector, float32 each */
 	CALL_KIND_EMBED_IDS,	/* bytes: token ids, uint32 -> the same */
+	CALL_KIND_TRANSCRIBE,	/* bytes: those of call_speech -> CALL_SEGMENT, in the language that is spoken */
+	CALL_KIND_TRANSLATE,	/* the same -> CALL_SEGMENT, in English */
 };
 
 enum call_flag {
@@ -53,7 +68,13 @@ enum {
 	CALL_STOPS_MAX = 16,
 	CALL_STOP_BYTES_MAX = 4096,
 	CALL_BIASES_MAX = 1024,
-	CALL_CONSTRAINT_BYTES_MAX = 128 << 10
+	CALL_CONSTRAINT_BYTES_MAX = 128 << 10,
+	CALL_TEMPERATURES_MAX = 8,
+	CALL_BEAMS_MAX = 16,
+	CALL_SPEECH_TEXT_MAX = 16 << 10, /* bytes of each text of a call_speech */
+	CALL_SPEECH_AHEAD = 6000,	 /* frames, two windows, that may be sent unasked */
+	CALL_SEGMENT_TOKENS_MAX = 448,	 /* tokens, and so words, of one segment */
+	CALL_MEL_BINS_MAX = 128
 };
 
 /* What the answer has to be a text of. */
@@ -101,6 +122,81 @@ struct call_begin {
 	uint32_t dimensions;	   /* embed: components of the vector; 0: all */
 };
 static_assert(sizeof(struct call_begin) == 128, "both sides of a channel share this");
+
+enum call_speech_flag {
+	CALL_SPEECH_WORDS = 1u << 0,		/* segments have words with their times */
+	CALL_SPEECH_NO_TIMESTAMPS = 1u << 1,	/* the model is not asked for times: segments are whole windows */
+	CALL_SPEECH_CONDITION = 1u << 2,	/* a window's prompt is what was heard before */
+	CALL_SPEECH_SUPPRESS_BLANK = 1u << 3,	/* no segment begins with a blank */
+	CALL_SPEECH_SUPPRESS_SYMBOLS = 1u << 4, /* nor has it the symbols that the model's table suppresses */
+	CALL_SPEECH_FLAGS = (1u << 5) - 1
+};
+
+/* How speech is heard; follows call_begin, of which kind, seed and prompt_bytes are used and all else is 0. The call's
+ * bytes (prompt_bytes in all) are the three texts, one after the other, then float32 [n_frames][mel_bins] of the whole
+ * audio, 100 frames a second. Names and meanings are those of faster-whisper's transcribe(). */
+struct call_speech {
+	double duration; /* seconds of the audio */
+	uint64_t n_frames;
+	uint32_t mel_bins;  /* 1..128: the model's */
+	uint32_t flags;	    /* enum call_speech_flag */
+	char language[8];   /* code ("en"), ended by NUL; "": to be detected */
+	uint32_t beam_size; /* 1..16, at temperature 0 */
+	uint32_t best_of;   /* 1..16, above it */
+	uint32_t n_temperatures;
+	uint32_t no_repeat_ngram_size;		   /* 0: off */
+	uint32_t max_new_tokens;		   /* of a window; 0: what fits */
+	float patience;				   /* (0, 10] */
+	float length_penalty;			   /* -10..10, 1: by length, 0: none */
+	float repetition_penalty;		   /* 0.1..10, 1: off */
+	float temperatures[CALL_TEMPERATURES_MAX]; /* [n_temperatures] 0..2 each, tried one after the other */
+	float compression_ratio_threshold;	   /* 0: off; above it the next temperature is tried */
+	float log_prob_threshold;		   /* -INFINITY: off; below it, too */
+	float no_speech_threshold;		   /* [0, 1], 1: off; above it the window is silence */
+	float prompt_reset_on_temperature;	   /* above it what was heard before is forgotten */
+	float max_initial_timestamp;		   /* seconds within which a window's first segment begins */
+	float hallucination_silence_threshold;	   /* seconds; 0: off */
+	float language_detection_threshold;	   /* [0, 1]: as probable a language needs no further window */
+	uint32_t language_detection_segments;	   /* 1..64 windows at most */
+	uint32_t initial_prompt_bytes;		   /* before the first window, as if heard before */
+	uint32_t prefix_bytes;			   /* the first window begins with it */
+	uint32_t hotwords_bytes;		   /* in each window's prompt */
+	uint32_t pad;
+};
+static_assert(sizeof(struct call_speech) == 144, "both sides of a channel share this");
+
+struct call_language {
+	char language[8];  /* code, ended by NUL */
+	float probability; /* 1 where the call named it */
+	uint32_t pad;
+};
+
+/* The front may have sent so many frames of the call; more than before. */
+struct call_want {
+	uint64_t frames;
+};
+
+/* Followed by n_tokens ids (uint32), n_words struct call_word, the words' bytes in the same order, then text_bytes of
+ * the segment's text. Texts are whole UTF-8 sequences and begin with the blank that the model put before them. Ids
+ * count from 0, starts do not go back. */
+struct call_segment {
+	double start, end; /* seconds */
+	uint32_t id;
+	uint32_t seek; /* the frame at which its window begins */
+	float temperature, avg_logprob, compression_ratio, no_speech_prob;
+	uint32_t n_tokens; /* 0..448 */
+	uint32_t n_words;  /* 0..448 */
+	uint32_t text_bytes;
+	uint32_t pad;
+};
+static_assert(sizeof(struct call_segment) == 56, "both sides of a channel share this");
+
+struct call_word {
+	double start, end; /* seconds */
+	float probability;
+	uint32_t text_bytes;
+};
+static_assert(sizeof(struct call_word) == 24, "both sides of a channel share this");
 
 /* How a model writes tool calls; by its template, unless configured. */
 enum call_tool_format { TOOLS_AUTO, TOOLS_NONE, TOOLS_HERMES, TOOLS_LLAMA3, TOOLS_MISTRAL, N_TOOL_FORMATS };
