@@ -179,6 +179,16 @@ static void print_ends(yyjson_val *workers)
 	}
 }
 
+/* Those that it should have, and which of them there are not. */
+static void cpus_cell(struct table *table, yyjson_val *worker)
+{
+	const char *cpus = text_of(worker, "cpus"), *gone = yyjson_get_str(yyjson_obj_get(worker, "cpus_gone"));
+	if (gone && *gone)
+		table_cell(table, "%s (gone: %s)", cpus, gone);
+	else
+		table_cell(table, "%s", cpus);
+}
+
 /* Call memory: what a worker keeps for itself now and at most so far; the arena is the part for calls. */
 static void print_workers(yyjson_val *workers)
 {
@@ -193,8 +203,7 @@ static void print_workers(yyjson_val *workers)
 		number_cell(table, worker, "index");
 		number_cell(table, worker, "pid");
 		number_cell(table, worker, "node");
-		const char *gone = text_of(worker, "cpus_gone");
-		table_cell(table, "%s%s%s%s", text_of(worker, "cpus"), *gone ? " (gone: " : "", gone, *gone ? ")" : "");
+		cpus_cell(table, worker);
 		text_cell(table, worker, "model");
 		table_cell(table, "%s%s", text_of(worker, "state"),
 			   yyjson_get_bool(yyjson_obj_get(worker, "oversubscribed")) ? ", oversubscribed" : "");

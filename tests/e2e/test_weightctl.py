@@ -123,6 +123,12 @@ def test_status_for_people(tmp_path):
         assert words in result.stdout, f"'{words}' is not in\n{result.stdout}"
 
 
+@pytest.mark.parametrize("gone, cell", [("", "4-7"), ("5", "4-7 (gone: 5)"), ("4,6-7", "4-7 (gone: 4,6-7)")])
+def test_status_tells_the_cpus_that_are_gone_and_nothing_else_of_them(tmp_path, gone, cell):
+    said = status(tmp_path, {**STATUS, "workers": [{**STATUS["workers"][0], "cpus_gone": gone}]}).stdout
+    assert re.findall(r" (4-7(?: \(.*?\))?) ", said) == [cell], said
+
+
 def test_status_json_is_passed_on(tmp_path):
     assert json.loads(status(tmp_path, STATUS, "--json").stdout) == STATUS
 
