@@ -4,6 +4,8 @@
  *
  * A family is a table, and there is no arithmetic of a family: forward.c runs the steps that a model has tensors or
  * hyperparameters for, whoever's they are. Adding a family that combines known steps is adding a file with its table.
+ *
+ * A speech family has a second table, of its encoder's layers, whose roles have IMAGE_OF_ENCODER.
  */
 #ifndef WEIGHTD_ENGINE_FAMILY_H
 #define WEIGHTD_ENGINE_FAMILY_H
@@ -17,7 +19,7 @@
 
 enum {
 	FAMILY_MAX_LAYERS = 1024,
-	FAMILY_MAX_TENSORS = 16 * (FAMILY_MAX_LAYERS + 1),
+	FAMILY_MAX_TENSORS = 48 * (FAMILY_MAX_LAYERS + 1),
 	FAMILY_NAME_BYTES = 64, /* of a tensor in the file, terminator included */
 	FAMILY_MAX_COLS = 1 << 18,
 };
@@ -28,8 +30,8 @@ struct family_tensor {
 	bool per_layer;
 	bool vector; /* rows = 1 */
 	uint32_t rows, cols;
-	/* Its names in GGUF files, "blk.%.attn_q.weight", and in Hugging Face's,
-	 * "model.layers.%.self_attn.q_proj.weight":
+	/* Its names in GGUF files, "blk.%.attn_q.weight", or for a speech model in whisper.cpp's, and in Hugging
+	 * Face's, "model.layers.%.self_attn.q_proj.weight":
 	 * '%' stands for the layer. Static; hf_pattern is NULL where those have no such tensor. */
 	const char *pattern, *hf_pattern;
 };
@@ -44,6 +46,10 @@ enum family_extent {
 	FAMILY_HEAD,	  /* head_dim */
 	FAMILY_FFN,
 	FAMILY_ROPE, /* rope_dim / 2 */
+	FAMILY_CONTEXT,
+	FAMILY_ENCODER_CONTEXT,
+	FAMILY_CONV1, /* 3 * mel_bins, rounded up to a multiple of 32 */
+	FAMILY_CONV2, /* 3 * dim */
 };
 
 struct family_shape {
@@ -57,11 +63,18 @@ struct family {
 	const char *name;		  /* as general.architecture spells it */
 	const struct family_shape *layer; /* [n_of_layer]: what each layer has */
 	uint32_t n_of_layer;
+	/* What the model itself has; NULL: what the families that write texts have, which is in family.c. */
+	const struct family_shape *model; /* [n_of_model] */
+	uint32_t n_of_model;
+	/* What each layer of the encoder has, with IMAGE_OF_ENCODER in its roles; NULL: there is no encoder. */
+	const struct family_shape *encoder_layer; /* [n_of_encoder_layer] */
+	uint32_t n_of_encoder_layer;
 
 	/* Hyperparameters that may have other values than 0 (or 1, for a scale) only where the family has a use for
 	 * them. */
 	enum image_activation activation;
-	bool rope_in_pairs; /* its GGUF files rotate pairs; the others halves, as Hugging Face files always do */
+	bool learns_positions; /* it has a table of them, and rotates nothing */
+	bool rope_in_pairs;    /* its GGUF files rotate pairs; the others halves, as Hugging Face files always do */
 	bool scales_embedding;
 	bool may_have_window;
 	bool alternates_window; /* window_period and window_rope_base */
@@ -70,12 +83,13 @@ struct family {
 	float norm_offset;
 };
 
-extern const struct family family_llama, family_qwen2, family_qwen3, family_gemma3;
+extern const struct family family_llama, family_qwen2, family_qwen3, family_gemma3, family_whisper;
 
 /* NULL: no such family. */
 const struct family *family_get(uint32_t id);
+/* One that writes texts, by its name in GGUF files; NULL. */
 const struct family *family_find(const char *name, size_t name_bytes);
-/* "llama, qwen2 or …": the families there are, for messages. Returns `out`. */
+/* "llama, qwen2 and …": those that family_find knows, for messages. Returns `out`. */
 const char *family_names(char out[64]);
 
 /* 0, or -EINVAL for hyperparameters outside the bounds or of another family; *key is then the GGUF key at fault without

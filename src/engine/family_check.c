@@ -13,6 +13,8 @@ struct bound {
 
 static int check_bounds(const struct image_config *c, const char **key, struct err *err)
 {
+	const struct family *family = family_get(c->family);
+	bool hears = family->encoder_layer != NULL, rotates = !family->learns_positions;
 	const struct bound bounds[] = {
 		{"block_count", c->n_layers, 1, FAMILY_MAX_LAYERS, 1},
 		{"embedding_length", c->dim, 32, 65536, 32},
@@ -22,10 +24,13 @@ static int check_bounds(const struct image_config *c, const char **key, struct e
 		{"feed_forward_length", c->ffn_dim, 32, FAMILY_MAX_COLS, 32},
 		{"vocab_size", c->vocab, 1, 1 << 20, 1},
 		{"context_length", c->context, 1, 1 << 24, 1},
-		{"rope.dimension_count", c->rope_dim, 2, c->head_dim, 2},
+		{"rope.dimension_count", c->rope_dim, rotates ? 2 : 0, rotates ? c->head_dim : 0, 2},
 		{"attention.sliding_window", c->window, 0, 1 << 24, 1},
 		{"attention.sliding_window_pattern", c->window_period, 0, FAMILY_MAX_LAYERS, 1},
-		{"rope.scaling.type", c->rope_scaling, 0, IMAGE_ROPE_DIVISORS, 1},
+		{"rope.scaling.type", c->rope_scaling, 0, rotates ? IMAGE_ROPE_DIVISORS : 0, 1},
+		{"encoder.block_count", c->encoder_layers, hears, hears ? FAMILY_MAX_LAYERS : 0, 1},
+		{"encoder.context_length", c->encoder_context, hears, hears ? 1 << 16 : 0, 1},
+		{"encoder.mel_bins", c->mel_bins, hears ? 16 : 0, hears ? 512 : 0, hears ? 16 : 1},
 	};
 	for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
 		const struct bound *b = &bounds[i];
@@ -53,6 +58,11 @@ static int check_heads(const struct image_config *c, const char **key, struct er
 	return 0;
 }
 
+static bool is_off(float value)
+{
+	return value == 0 && !signbit(value);
+}
+
 static int check_positive(const struct image_config *c, const char **key, struct err *err)
 {
 	const struct {
@@ -66,6 +76,12 @@ static int check_positive(const struct image_config *c, const char **key, struct
 	};
 	for (size_t i = 0; i < sizeof positive / sizeof *positive; i++) {
 		*key = positive[i].key;
+		if (i == 0 && family_get(c->family)->learns_positions) {
+			if (!is_off(c->rope_base))
+				return err_set(err, -EINVAL, "%g, but the family rotates nothing",
+					       (double)c->rope_base);
+			continue;
+		}
 		if (!isfinite(positive[i].value) || positive[i].value <= 0)
 			return err_set(err, -EINVAL, "%g, a finite number above 0 is needed",
 				       (double)positive[i].value);
@@ -74,11 +90,6 @@ static int check_positive(const struct image_config *c, const char **key, struct
 }
 
 /* --- what only some families have ------------------------------------------------------------- */
-
-static bool is_off(float value)
-{
-	return value == 0 && !signbit(value);
-}
 
 static int check_traits(const struct image_config *c, const char **key, struct err *err)
 {
@@ -90,7 +101,10 @@ static int check_traits(const struct image_config *c, const char **key, struct e
 	if (!family->scales_embedding && !(c->embedding_scale == 1))
 		return err_set(err, -EINVAL, "%g, the family's is 1", (double)c->embedding_scale);
 	*key = "rope.pairing";
-	if (c->rope_pairing > IMAGE_ROPE_HALVES || (c->rope_pairing == IMAGE_ROPE_PAIRS && !family->rope_in_pairs))
+	bool pairs = family->rope_in_pairs || family->learns_positions; /* 0 where nothing is rotated */
+	if (family->learns_positions && c->rope_pairing)
+		return err_set(err, -EINVAL, "%u, but the family rotates nothing", c->rope_pairing);
+	if (c->rope_pairing > IMAGE_ROPE_HALVES || (c->rope_pairing == IMAGE_ROPE_PAIRS && !pairs))
 		return err_set(err, -EINVAL, "%u, the family has no such order", c->rope_pairing);
 	*key = "attention.sliding_window";
 	if (c->window && !family->may_have_window)

@@ -3,6 +3,7 @@
  * what image_plan would have written: anything else would be a gap, an overlap or a part outside. */
 #include "src/engine/image.h"
 #include "src/engine/family.h"
+#include "src/engine/speech_table.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,15 +35,16 @@ static uint64_t packed_bytes(const struct image_tensor *tensor)
 	return pack_matrix_bytes(tensor->kind, tensor->rows, tensor->cols);
 }
 
-int image_plan(const struct image_config *config, struct image_tensor *tensors, uint32_t n, uint64_t tokenizer_bytes,
-	       uint64_t template_bytes, struct image_header *out, struct err *err)
+int image_plan(const struct image_config *config, struct image_tensor *tensors, uint32_t n,
+	       const struct image_tables *tables, struct image_header *out, struct err *err)
 {
 	struct image_header header = {
 		.magic = IMAGE_MAGIC,
 		.version = IMAGE_VERSION,
 		.n_tensors = n,
-		.tokenizer_bytes = tokenizer_bytes,
-		.template_bytes = template_bytes,
+		.tokenizer_bytes = tables->tokenizer_bytes,
+		.template_bytes = tables->template_bytes,
+		.speech_bytes = tables->speech_bytes,
 		.config = *config,
 	};
 	uint64_t at = sizeof header;
@@ -52,9 +54,11 @@ int image_plan(const struct image_config *config, struct image_tensor *tensors, 
 		rc = tensors[i].bytes ? place(&at, tensors[i].bytes, &tensors[i].offset) : -EOVERFLOW;
 	}
 	if (rc == 0)
-		rc = place(&at, tokenizer_bytes, &header.tokenizer_offset);
+		rc = place(&at, tables->tokenizer_bytes, &header.tokenizer_offset);
 	if (rc == 0)
-		rc = place(&at, template_bytes, &header.template_offset);
+		rc = place(&at, tables->template_bytes, &header.template_offset);
+	if (rc == 0)
+		rc = place(&at, tables->speech_bytes, &header.speech_offset);
 	if (rc == 0)
 		rc = place(&at, 0, &header.image_bytes); /* the end, rounded up */
 	if (rc)
@@ -101,6 +105,8 @@ static int check_header(struct check *c, uint64_t bytes)
 		return err_set(c->err, -EINVAL, "image: family %u is unknown", header->config.family);
 	if (header->config.tied_head > 1)
 		return err_set(c->err, -EINVAL, "image: tied_head %u is neither 0 nor 1", header->config.tied_head);
+	if (!header->config.tied_head && family_get(header->config.family)->encoder_layer)
+		return err_set(c->err, -EINVAL, "image: tied_head 0, but the family has no output matrix");
 	for (size_t i = 0; i < sizeof header->config.pad / sizeof *header->config.pad; i++)
 		if (header->config.pad[i])
 			return err_set(c->err, -EINVAL, "image: the unused fields of the config are not zero");
@@ -138,6 +144,19 @@ static int check_tensor(struct check *c, uint32_t i, const struct image_tensor *
 	return check_part(c, "tensor", i, tensor->offset, tensor->bytes);
 }
 
+/* The table is there where there is an encoder, and what it says fits the model. */
+static int check_speech(struct check *c)
+{
+	const struct image_header *header = &c->header;
+	bool is_speech = family_get(header->config.family)->encoder_layer != NULL;
+	if (is_speech != (header->speech_bytes != 0))
+		return err_set(c->err, -EINVAL, "image: a speech table of %" PRIu64 " bytes in a model %s encoder",
+			       header->speech_bytes, is_speech ? "with an" : "without");
+	return is_speech ? speech_table_check(c->base + header->speech_offset, header->speech_bytes, &header->config,
+					      c->err)
+			 : 0;
+}
+
 int image_check(const void *image, uint64_t bytes, struct err *err)
 {
 	if ((uintptr_t)image % IMAGE_ALIGN)
@@ -159,6 +178,10 @@ int image_check(const void *image, uint64_t bytes, struct err *err)
 		rc = check_part(&c, "tokenizer", 0, c.header.tokenizer_offset, c.header.tokenizer_bytes);
 	if (rc == 0)
 		rc = check_part(&c, "template", 0, c.header.template_offset, c.header.template_bytes);
+	if (rc == 0)
+		rc = check_part(&c, "speech", 0, c.header.speech_offset, c.header.speech_bytes);
+	if (rc == 0)
+		rc = check_speech(&c);
 	if (rc == 0)
 		rc = check_part(&c, "end", 0, c.header.image_bytes, 0);
 	return rc;

@@ -3,7 +3,10 @@
  * it there. Offsets count from the image's first byte and are multiples of 64.
  *
  *   image_header | image_tensor[n_tensors] | packed matrices and float32 vectors ... | tokenizer table | chat template
- */
+ *   | speech table
+ *
+ * A speech model has two towers, an encoder over sound and a decoder over tokens. Its hyperparameters and roles are the
+ * decoder's, as in every other model; IMAGE_OF_ENCODER beside a role makes it the encoder's. */
 #ifndef WEIGHTD_ENGINE_IMAGE_H
 #define WEIGHTD_ENGINE_IMAGE_H
 
@@ -14,7 +17,7 @@
 #include "src/kernel/pack.h"
 
 #define IMAGE_MAGIC 0x31474d4944544857ull /* "WHTDIMG1" */
-enum { IMAGE_VERSION = 3, IMAGE_ALIGN = 64 };
+enum { IMAGE_VERSION = 4, IMAGE_ALIGN = 64 };
 
 /* All enums here are written to segments: never renumber. */
 enum image_family {
@@ -22,11 +25,13 @@ enum image_family {
 	IMAGE_FAMILY_QWEN2 = 2,
 	IMAGE_FAMILY_QWEN3 = 3,
 	IMAGE_FAMILY_GEMMA3 = 4,
+	IMAGE_FAMILY_WHISPER = 5,
 };
 
 enum image_activation {
 	IMAGE_SILU = 0,
 	IMAGE_GELU_TANH = 1,
+	IMAGE_GELU = 2, /* exact, with erf */
 };
 
 /* Which values of a head are rotated together. */
@@ -72,7 +77,11 @@ struct image_config {
 	uint32_t rope_original;	   /* positions of the training before it was extended */
 	float rope_low, rope_high; /* turns within rope_original: below low a frequency is scaled, above high kept */
 	float rope_magnitude;	   /* cosines and sines are multiplied by it */
-	uint32_t pad[6];
+	/* Of speech models; the encoder's dim, heads and ffn_dim are the decoder's. */
+	uint32_t encoder_layers;
+	uint32_t encoder_context; /* positions of a window of sound, behind the second convolution */
+	uint32_t mel_bins;	  /* of a frame of sound, two of which make a position */
+	uint32_t pad[3];
 };
 static_assert(sizeof(struct image_config) == 128, "image_config is part of the segment layout");
 
@@ -97,6 +106,33 @@ enum image_role {
 	IMAGE_ATTN_POST_NORM, /* vector [dim], over attention's output before it is added */
 	IMAGE_FFN_POST_NORM,  /* vector [dim] */
 	IMAGE_ROPE_FREQS,     /* vector [rope_dim / 2], the model's own; with IMAGE_ROPE_DIVISORS */
+
+	/* Of families with layer norms, whose norms have biases, and with positions that were learned. */
+	IMAGE_OUTPUT_NORM_BIAS,	 /* vector [dim], the model's own */
+	IMAGE_POSITION_EMBD,	 /* matrix [context][dim], the model's own; the encoder's [encoder_context][dim] */
+	IMAGE_ATTN_NORM_BIAS,	 /* vector [dim], per layer, as all below */
+	IMAGE_ATTN_OUTPUT_BIAS,	 /* vector [dim] */
+	IMAGE_FFN_NORM_BIAS,	 /* vector [dim] */
+	IMAGE_FFN_UP_BIAS,	 /* vector [ffn_dim] */
+	IMAGE_FFN_DOWN_BIAS,	 /* vector [dim] */
+	IMAGE_CROSS_NORM,	 /* vector [dim]; what is called cross attends to the encoder's positions */
+	IMAGE_CROSS_NORM_BIAS,	 /* vector [dim] */
+	IMAGE_CROSS_Q,		 /* matrix [n_heads * head_dim][dim] */
+	IMAGE_CROSS_Q_BIAS,	 /* vector [n_heads * head_dim] */
+	IMAGE_CROSS_K,		 /* matrix [n_kv_heads * head_dim][dim] */
+	IMAGE_CROSS_V,		 /* matrix [n_kv_heads * head_dim][dim] */
+	IMAGE_CROSS_V_BIAS,	 /* vector [n_kv_heads * head_dim] */
+	IMAGE_CROSS_OUTPUT,	 /* matrix [dim][n_heads * head_dim] */
+	IMAGE_CROSS_OUTPUT_BIAS, /* vector [dim] */
+
+	/* The encoder's own. A convolution over three frames is a matrix over them laid side by side: column tap *
+	 * channels + channel, then zeros up to a multiple of 32. */
+	IMAGE_CONV1,	  /* matrix [dim][3 * mel_bins, rounded up to a multiple of 32] */
+	IMAGE_CONV1_BIAS, /* vector [dim] */
+	IMAGE_CONV2,	  /* matrix [dim][3 * dim] */
+	IMAGE_CONV2_BIAS, /* vector [dim] */
+
+	IMAGE_OF_ENCODER = 1 << 8, /* a bit beside a role */
 };
 
 struct image_tensor {
@@ -119,14 +155,20 @@ struct image_header {
 	uint64_t tensors_offset;
 	uint64_t tokenizer_offset, tokenizer_bytes;
 	uint64_t template_offset, template_bytes; /* Jinja source, not terminated; 0 bytes: the model has none */
+	uint64_t speech_offset, speech_bytes;	  /* struct speech_table; 0 bytes: not a speech model */
 	struct image_config config;
 };
-static_assert(sizeof(struct image_header) == 192, "image_header is part of the segment layout");
+static_assert(sizeof(struct image_header) == 208, "image_header is part of the segment layout");
+
+/* Lengths of what an image has behind its tensors. */
+struct image_tables {
+	uint64_t tokenizer_bytes, template_bytes, speech_bytes;
+};
 
 /* Lays out `tensors` [n] (role, layer, kind, vector, rows, cols set by the caller): fills offset and bytes of each, in
  * the given order, and the header. Returns 0, -EOVERFLOW. */
-int image_plan(const struct image_config *config, struct image_tensor *tensors, uint32_t n, uint64_t tokenizer_bytes,
-	       uint64_t template_bytes, struct image_header *out, struct err *err);
+int image_plan(const struct image_config *config, struct image_tensor *tensors, uint32_t n,
+	       const struct image_tables *tables, struct image_header *out, struct err *err);
 
 /* Checks a whole image at `image` of `bytes` readable bytes: magic, version, every offset, size, alignment and
  * hyperparameter. Trusts nothing. Returns 0 or -EINVAL. */

@@ -49,7 +49,7 @@ static int plan_gguf(struct load *load, struct err *err)
 static int plan(struct load *load, const struct load_input *inputs, struct err *err)
 {
 	const struct message_load *order = load->order;
-	uint64_t tokenizer_bytes = 0;
+	struct image_tables tables = {0};
 	int rc = load_files_open(inputs, order->n_files, order->path, order->io, &load->files, err);
 	load->files.source.quantize = order->quantize;
 	if (rc == 0 && load->files.is_folder)
@@ -60,10 +60,10 @@ static int plan(struct load *load, const struct load_input *inputs, struct err *
 		if (inputs[i].role == FILE_TEMPLATE)
 			rc = load_template(&load->files, i, &load->plan, err);
 	if (rc == 0)
-		rc = tokenizer_table_bytes(&load->plan.tokenizer, &tokenizer_bytes, err);
+		rc = model_plan_tables(&load->plan, &tables, err);
 	if (rc == 0)
-		rc = image_plan(&load->plan.config, load->plan.tensors, load->plan.n_tensors, tokenizer_bytes,
-				load->plan.template_bytes, &load->header, err);
+		rc = image_plan(&load->plan.config, load->plan.tensors, load->plan.n_tensors, &tables, &load->header,
+				err);
 	return rc;
 }
 
@@ -77,6 +77,8 @@ static int write_tables(const struct load *load, char *image, struct err *err)
 		return rc;
 	if (header->template_bytes)
 		memcpy(image + header->template_offset, load->plan.chat_template, header->template_bytes);
+	if (header->speech_bytes)
+		speech_table_build(&load->plan.speech, image + header->speech_offset);
 	memcpy(image + header->tensors_offset, load->plan.tensors, load->plan.n_tensors * sizeof *load->plan.tensors);
 	memcpy(image, header, sizeof *header);
 	return 0;

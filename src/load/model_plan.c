@@ -4,11 +4,28 @@
 
 #include "src/load/model_tokenizer.h"
 
+int model_plan_tables(const struct model_plan *plan, struct image_tables *out, struct err *err)
+{
+	struct image_tables tables = {
+		.template_bytes = plan->template_bytes,
+		.speech_bytes = plan->family->encoder_layer ? speech_table_bytes(&plan->speech) : 0,
+	};
+	int rc = tokenizer_table_bytes(&plan->tokenizer, &tables.tokenizer_bytes, err);
+	if (rc == 0)
+		*out = tables;
+	return rc;
+}
+
 void model_plan_fini(struct model_plan *plan)
 {
 	free(plan->tensors);
 	free(plan->sources);
 	free(plan->pool);
+	/* The lists are const to those who read them. */
+	free((void *)(uintptr_t)plan->speech.languages);
+	free((void *)(uintptr_t)plan->speech.suppressed);
+	free((void *)(uintptr_t)plan->speech.suppressed_begin);
+	free((void *)(uintptr_t)plan->speech.heads);
 	if (plan->tokenizer_json.document) {
 		model_tokenizer_fini(&plan->tokenizer);
 		tokenizer_json_fini(&plan->tokenizer_json);

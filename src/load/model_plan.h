@@ -6,6 +6,7 @@
 
 #include "src/engine/family.h"
 #include "src/engine/image.h"
+#include "src/engine/speech_table.h"
 #include "src/engine/tokenizer.h"
 #include "src/format/tokenizer_json.h"
 
@@ -28,11 +29,15 @@ struct model_plan {
 	struct tokenizer_source tokenizer; /* its arrays are owned by the plan, their bytes are views of the files */
 	const char *chat_template;	   /* Jinja source of template_bytes, view; 0 bytes: none */
 	uint64_t template_bytes;
+	struct speech_source speech; /* of a speech model; its lists are owned by the plan */
 	/* Owned: what tokenizer and template view, where that isn't in the files. */
 	struct tokenizer_json tokenizer_json;
 	char *pool;
 	char tokenizer_model[32], tokenizer_pre[32];
 };
+
+/* The lengths of what comes behind the tensors; what tokenizer_table_bytes says. */
+int model_plan_tables(const struct model_plan *plan, struct image_tables *out, struct err *err);
 
 void model_plan_fini(struct model_plan *plan);
 

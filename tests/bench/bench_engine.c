@@ -54,10 +54,11 @@ static void *load_image(const char *path, uint64_t *bytes)
 	struct gguf gguf;
 	struct model_plan plan;
 	struct image_header header;
-	uint64_t need, tokenizer_bytes;
+	struct image_tables tables;
+	uint64_t need;
 	if (gguf_parse(file, (uint64_t)st.st_size, (uint64_t)st.st_size, &gguf, &need, &err) ||
-	    model_gguf_plan(&gguf, &plan, &err) || tokenizer_table_bytes(&plan.tokenizer, &tokenizer_bytes, &err) ||
-	    image_plan(&plan.config, plan.tensors, plan.n_tensors, tokenizer_bytes, plan.template_bytes, &header, &err))
+	    model_gguf_plan(&gguf, &plan, &err) || model_plan_tables(&plan, &tables, &err) ||
+	    image_plan(&plan.config, plan.tensors, plan.n_tensors, &tables, &header, &err))
 		die(path, &err);
 	char *image =
 		mmap(NULL, header.image_bytes + (2 << 20), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -77,7 +78,7 @@ static void *load_image(const char *path, uint64_t *bytes)
 			pack_block_row(t->kind, image + t->offset + r / PACK_ROWS * block, source + r * row,
 				       t->rows - r < PACK_ROWS ? t->rows - r : PACK_ROWS, t->cols);
 	}
-	if (tokenizer_table_build(&plan.tokenizer, image + header.tokenizer_offset, tokenizer_bytes, &err))
+	if (tokenizer_table_build(&plan.tokenizer, image + header.tokenizer_offset, tables.tokenizer_bytes, &err))
 		die(path, &err);
 	*bytes = header.image_bytes;
 	return image;

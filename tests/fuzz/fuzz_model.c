@@ -40,8 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 		return 0;
 	if (model_gguf_plan(&gguf, &plan, &err) == 0) {
 		build_table(&plan.tokenizer);
-		if (image_plan(&plan.config, plan.tensors, plan.n_tensors, 100, plan.template_bytes, &header, &err) !=
-		    0)
+		struct image_tables tables = {.tokenizer_bytes = 100, .template_bytes = plan.template_bytes};
+		if (image_plan(&plan.config, plan.tensors, plan.n_tensors, &tables, &header, &err) != 0)
 			abort();
 		model_plan_fini(&plan);
 	}

@@ -103,7 +103,8 @@ static int publish(const struct model *m, unsigned node)
 						   .rows = w->rows,
 						   .cols = w->cols};
 	}
-	ck_assert_msg(!image_plan(&m->config, tensors, n, 0, 0, &header, &err), "%s", err.text);
+	ck_assert_msg(!image_plan(&m->config, tensors, n, &(struct image_tables){0, 0, 0}, &header, &err), "%s",
+		      err.text);
 	struct segment_spec spec = segment_rig_spec(SEGMENT_MEMFD, header.image_bytes);
 	spec.node = node;
 	spec.pack_layout = IMAGE_VERSION;
