@@ -52,22 +52,26 @@ struct text {
 struct http_parser {
 	llhttp_t llhttp;
 	llhttp_settings_t settings;
-	uint64_t max_body_bytes;
+	uint64_t max_body_bytes; /* of a body that is collected */
+	bool announce;
 
 	char target[HTTP_TARGET_MAX + 1];
 	size_t target_bytes;
+	const char *query;	/* in `target` */
 	struct text head;	/* the kept values, each terminated */
 	size_t value[N_FIELDS]; /* where in `head`; ABSENT */
 	enum field field;	/* of the value being read */
 	char name[32];		/* of the field being read; longer names are none of ours */
 	size_t name_bytes;
 	size_t header_bytes; /* names, values and their separators so far, trailers and chunk extensions included */
-	struct text body;
+	struct text body;    /* of one that is streamed: the piece at hand */
+	uint64_t body_bytes, body_limit;
 	struct text pending; /* received, not parsed yet */
 
 	bool begun, version_read, headers_complete, complete, keep_alive;
 	bool wants_continue;
-	int status; /* of the refusal; 0: none */
+	bool at_head, streams; /* llhttp pauses behind the header fields; the body comes in pieces */
+	int status;	       /* of the refusal; 0: none */
 	const char *reason;
 };
 
@@ -103,6 +107,8 @@ static void text_drop_front(struct text *text, size_t n_bytes)
 	if (n_bytes && n_bytes < text->used)
 		memmove(text->bytes, text->bytes + n_bytes, text->used - n_bytes);
 	text->used -= n_bytes;
+	if (text->bytes)
+		text->bytes[text->used] = '\0';
 }
 
 static void text_clear(struct text *text)
@@ -235,6 +241,18 @@ static int check_target(struct http_parser *parser)
 	}
 	if (target[0] != '/' && strcmp(target, "*") != 0)
 		return refuse(parser, 400, "the request target is not a path");
+	char *query = strchr(target, '?');
+	parser->query = query ? query + 1 : "";
+	if (query)
+		*query = '\0';
+	return 0;
+}
+
+/* `promised`: bytes that are to come beside those that came. */
+static int check_size(struct http_parser *parser, uint64_t promised)
+{
+	if (promised > parser->body_limit - parser->body_bytes)
+		return refuse(parser, 413, "the request body is too large");
 	return 0;
 }
 
@@ -258,23 +276,20 @@ static int on_headers_complete(llhttp_t *llhttp)
 		if (strcasecmp(value_of(parser, TRANSFER_ENCODING), "chunked") != 0)
 			return refuse(parser, 501, "the only transfer coding served is chunked");
 	}
-	if (llhttp->content_length > parser->max_body_bytes)
-		return refuse(parser, 413, "the request body is too large");
 	if (parser->value[EXPECT] != ABSENT) {
 		if (strcasecmp(value_of(parser, EXPECT), "100-continue") != 0)
 			return refuse(parser, 417, "the only expectation known is 100-continue");
 		parser->wants_continue = is_1_1;
 	}
 	llhttp->upgrade = 0; /* an offer to change the protocol may be ignored (RFC 9110, 7.8), and is */
-	return 0;
+	parser->keep_alive = llhttp_should_keep_alive(llhttp) != 0;
+	parser->at_head = parser->announce && (llhttp->content_length || parser->value[TRANSFER_ENCODING] != ABSENT);
+	return parser->at_head ? HPE_PAUSED : check_size(parser, llhttp->content_length);
 }
 
 static int on_chunk_header(llhttp_t *llhttp)
 {
-	struct http_parser *parser = parser_of(llhttp);
-	if (llhttp->content_length > parser->max_body_bytes - parser->body.used) /* here: the size of this chunk */
-		return refuse(parser, 413, "the request body is too large");
-	return 0;
+	return check_size(parser_of(llhttp), llhttp->content_length); /* here: the size of this chunk */
 }
 
 static int on_chunk_extension(llhttp_t *llhttp, const char *at, size_t n_bytes)
@@ -286,10 +301,11 @@ static int on_chunk_extension(llhttp_t *llhttp, const char *at, size_t n_bytes)
 static int on_body(llhttp_t *llhttp, const char *at, size_t n_bytes)
 {
 	struct http_parser *parser = parser_of(llhttp);
-	if (n_bytes > parser->max_body_bytes - parser->body.used)
-		return refuse(parser, 413, "the request body is too large");
+	if (check_size(parser, n_bytes) != 0)
+		return -1;
 	if (text_append(&parser->body, at, n_bytes) != 0)
 		return refuse(parser, 503, "out of memory");
+	parser->body_bytes += n_bytes;
 	return 0;
 }
 
@@ -311,6 +327,10 @@ static void begin_request(struct http_parser *parser)
 	parser->field = NOT_KEPT;
 	parser->begun = parser->version_read = parser->headers_complete = parser->complete = parser->wants_continue =
 		false;
+	parser->at_head = parser->streams = false;
+	parser->query = "";
+	parser->body_bytes = 0;
+	parser->body_limit = parser->max_body_bytes;
 	text_clear(&parser->head);
 	text_clear(&parser->body);
 }
@@ -359,7 +379,7 @@ static void execute(struct http_parser *parser, const char *bytes, size_t n_byte
 	*consumed = n_bytes;
 	if (code == HPE_OK)
 		return;
-	if (code == HPE_PAUSED && parser->complete)
+	if (code == HPE_PAUSED && (parser->complete || parser->at_head))
 		*consumed = (size_t)(llhttp_get_error_pos(&parser->llhttp) - bytes);
 	else if (parser->status == 0) {
 		/* llhttp calls a line that does not end after a known version an invalid version, too. */
@@ -392,13 +412,10 @@ static void consume(struct http_parser *parser, const char *bytes, size_t n_byte
 
 static void hand_out(struct http_parser *parser, struct http_request *out)
 {
-	char *query = strchr(parser->target, '?');
-	if (query)
-		*query++ = '\0';
 	*out = (struct http_request){
 		.method = llhttp_method_name((llhttp_method_t)llhttp_get_method(&parser->llhttp)),
 		.path = parser->target,
-		.query = query ? query : "",
+		.query = parser->query,
 		.content_type = value_of(parser, CONTENT_TYPE),
 		.authorization = value_of(parser, AUTHORIZATION),
 		.origin = value_of(parser, ORIGIN),
@@ -411,10 +428,34 @@ static void hand_out(struct http_parser *parser, struct http_request *out)
 	};
 }
 
+void http_announce(struct http_parser *parser)
+{
+	parser->announce = true;
+}
+
+void http_stream(struct http_parser *parser, uint64_t max_body_bytes)
+{
+	assert(parser->at_head);
+	parser->streams = true;
+	parser->body_limit = max_body_bytes;
+}
+
+/* On behind a head that was handed out: now its body's bound is known. */
+static void leave_head(struct http_parser *parser)
+{
+	parser->at_head = false;
+	if (check_size(parser, parser->llhttp.content_length) == 0)
+		llhttp_resume(&parser->llhttp);
+}
+
 enum http_state http_feed(struct http_parser *parser, const char *bytes, size_t n_bytes, struct http_request *out,
 			  int *status, struct err *err)
 {
 	assert(!parser->complete || parser->status != 0);
+	if (parser->at_head && parser->status == 0)
+		leave_head(parser);
+	if (parser->streams && parser->body.bytes)
+		text_drop_front(&parser->body, parser->body.used); /* the piece has been taken */
 	if (parser->status == 0)
 		consume(parser, bytes, n_bytes);
 	if (parser->status != 0) {
@@ -422,13 +463,13 @@ enum http_state http_feed(struct http_parser *parser, const char *bytes, size_t 
 		err_set(err, 0, "%s", parser->reason);
 		return HTTP_BAD;
 	}
-	if (parser->complete) {
+	if (parser->complete || parser->at_head || (parser->streams && parser->body.used)) {
 		hand_out(parser, out);
-		return HTTP_COMPLETE;
+		return parser->complete ? HTTP_COMPLETE : parser->at_head ? HTTP_ANNOUNCED : HTTP_PIECE;
 	}
 	if (parser->wants_continue) {
 		parser->wants_continue = false;
-		if (parser->body.used == 0) /* a body that has begun needs no invitation */
+		if (parser->body_bytes == 0) /* a body that has begun needs no invitation */
 			return HTTP_CONTINUE;
 	}
 	return HTTP_NEED_MORE;

@@ -33,7 +33,22 @@ struct http_parser;
 int http_parser_new(uint64_t max_body_bytes, struct http_parser **out);
 void http_parser_free(struct http_parser *parser);
 
-enum http_state { HTTP_NEED_MORE, HTTP_COMPLETE, HTTP_CONTINUE /* client waits for "100 Continue" */, HTTP_BAD };
+enum http_state {
+	HTTP_NEED_MORE,
+	HTTP_COMPLETE,
+	HTTP_CONTINUE, /* client waits for "100 Continue" */
+	HTTP_BAD,
+	HTTP_ANNOUNCED, /* see http_announce */
+	HTTP_PIECE	/* see http_stream */
+};
+
+/* From now on http_feed says HTTP_ANNOUNCED, once, of each request that has a body, when all but its body is there:
+ * *out is the request without it. Go on with http_feed(…, NULL, 0, …), perhaps after http_stream. */
+void http_announce(struct http_parser *parser);
+/* After HTTP_ANNOUNCED: this request's body is not collected, but handed out in pieces as it comes, and may have so
+ * many bytes in place of max_body_bytes. Each HTTP_PIECE has the next piece as *out's body; go on with http_feed(…,
+ * NULL, 0, …). HTTP_COMPLETE has the last one, which may be empty. */
+void http_stream(struct http_parser *parser, uint64_t max_body_bytes);
 
 /* Takes received bytes (n_bytes may be 0: looks at what is left over from before). HTTP_COMPLETE: *out is a whole
  * request; nothing more may be fed until http_next. HTTP_BAD: *status is the HTTP status to answer with before closing,

@@ -13,6 +13,9 @@
  * pipelines is held back by its socket. The hang-up poll stays in flight for the connection's life, so that an answer
  * costs no operation for it.
  *
+ * A body that is streamed is received in ANSWERING (`streams`), while its answer is made and perhaps before that has
+ * begun: then a poll for bytes is in flight, too, unless the owner has paused it.
+ *
  * Bytes are waited for with a poll and then received without waiting: one more system call for a request, but a receive
  * in flight would need a buffer of its own, and it is the thousands that say nothing who would own them.
  *
@@ -33,7 +36,7 @@
 #include <unistd.h>
 
 #include "src/clock.h"
-#include "src/front/output.h"
+#include "src/front/connection_internal.h"
 
 #define SECOND UINT64_C(1000000000)
 #define LINGER_NS (2 * SECOND)
@@ -41,32 +44,6 @@
 #define TICK_MIN_NS (SECOND / 100)
 
 #define GRACE_NS SECOND /* an idle connection keeps its place for so long, whoever waits */
-
-enum { HEAD_BYTES = 4096 };
-
-enum connection_state { READING, ANSWERING, SENDING, LINGERING, CLOSING };
-
-struct connection {
-	struct connection_set *set;
-	struct connection *next, *previous;
-	enum connection_state state;
-	int socket;
-	void *answerer;
-	struct http_parser *parser;
-	uint64_t deadline_ns; /* when the tick ends the present state; 0: never */
-	bool request_begun;   /* READING: the deadline is the request's, not the idle one */
-	bool idle;	      /* READING, and in the set's list of idle ones: */
-	struct connection *idle_next, *idle_previous;
-	bool hung_up;  /* the poll has ended */
-	bool given_up; /* ANSWERING: too slow or out of memory; `gone` is on its way */
-	bool last;     /* no request after this answer */
-	/* of the request being answered */
-	bool keep_alive, is_http_1_0, is_head;
-	bool chunked;	   /* its answer is */
-	const char *lines; /* further header lines of its answer; borrows */
-	struct loop_op receive, send, hangup;
-	struct output output;
-};
 
 #define CONNECTION_OF(op, field) ((struct connection *)((char *)(op)-offsetof(struct connection, field)))
 
@@ -160,27 +137,72 @@ static void begin_answering(struct connection *connection)
 	idle_end(connection);
 	connection->request_begun = false;
 	connection->answerer = NULL;
-	connection->chunked = false;
+	connection->chunked = connection->paused = false;
 	connection->lines = "";
 	if (!connection->hangup.in_flight) /* ended while the request was read: it ends again at once, now as `gone` */
 		loop_hangup(connection->set->loop, &connection->hangup, connection->socket);
 }
 
-static void tell_request(struct connection *connection, const struct http_request *request)
+static void note_request(struct connection *connection, const struct http_request *request)
 {
-	begin_answering(connection);
 	connection->keep_alive = request->keep_alive;
 	connection->is_http_1_0 = request->is_http_1_0;
 	connection->is_head = strcmp(request->method, "HEAD") == 0;
+}
+
+static void tell_request(struct connection *connection, const struct http_request *request)
+{
+	begin_answering(connection);
+	note_request(connection, request);
 	connection->set->handler.request(connection, request);
 	http_next(connection->parser); /* a large body does not wait for its answer */
 }
 
 static void tell_refused(struct connection *connection, int status, const char *reason)
 {
-	begin_answering(connection);
-	connection->keep_alive = connection->is_http_1_0 = connection->is_head = false;
+	if (!connection->streams) {
+		begin_answering(connection);
+		connection->is_http_1_0 = connection->is_head = false;
+	}
+	connection->keep_alive = false;
+	connection->deadline_ns = 0;
 	connection->set->handler.refused(connection, status, reason);
+}
+
+/* Is the body that is streamed still of interest? Its answer may have ended before it. */
+static bool wants_body(const struct connection *connection)
+{
+	return connection->streams && connection->state == ANSWERING && !connection->given_up;
+}
+
+static void read_body(struct connection *connection)
+{
+	bool wait = wants_body(connection) && !connection->paused;
+	connection->deadline_ns = wait				   ? clock_now_ns() + connection->set->limits.request_ns
+				  : connection->state == ANSWERING ? 0
+								   : connection->deadline_ns;
+	if (wait && !connection->receive.in_flight)
+		await_bytes(connection);
+}
+
+static void tell_body(struct connection *connection, const struct http_request *request)
+{
+	if (wants_body(connection) && request->body_bytes)
+		connection->set->handler.body(connection, request->body, request->body_bytes);
+}
+
+/* All of it is here, and the parser is ready for what may follow. */
+static void tell_body_end(struct connection *connection, const struct http_request *request)
+{
+	tell_body(connection, request);
+	bool wanted = wants_body(connection);
+	if (connection->state != ANSWERING) /* its answer has said that nothing follows */
+		return;
+	connection->streams = false;
+	connection->deadline_ns = 0;
+	http_next(connection->parser);
+	if (wanted)
+		connection->set->handler.body_end(connection);
 }
 
 static void read_on(struct connection *connection)
@@ -206,27 +228,55 @@ static void invite(struct connection *connection)
 		connection_flush(connection); /* else the client sends its body after a while without the invitation */
 }
 
+static void feed(struct connection *connection, const char *bytes, size_t n_bytes);
+
+static void go_on(struct connection *connection)
+{
+	if (connection->streams)
+		read_body(connection);
+	else
+		read_on(connection);
+}
+
+static void tell_head(struct connection *connection, const struct http_request *request)
+{
+	note_request(connection, request);
+	connection->set->handler.head(connection, request);
+	if (!connection->streams || wants_body(connection))
+		feed(connection, NULL, 0);
+}
+
 static void feed(struct connection *connection, const char *bytes, size_t n_bytes)
 {
 	struct http_request request;
 	struct err err = {""};
 	int status = 0;
 	switch (http_feed(connection->parser, bytes, n_bytes, &request, &status, &err)) {
+	case HTTP_ANNOUNCED:
+		tell_head(connection, &request);
+		break;
+	case HTTP_PIECE:
+		tell_body(connection, &request);
+		read_body(connection);
+		break;
 	case HTTP_COMPLETE:
-		tell_request(connection, &request);
+		if (connection->streams)
+			tell_body_end(connection, &request);
+		else
+			tell_request(connection, &request);
 		break;
 	case HTTP_BAD:
 		tell_refused(connection, status, err.text);
 		break;
 	case HTTP_CONTINUE:
 		invite(connection);
-		read_on(connection);
+		go_on(connection);
 		break;
 	case HTTP_NEED_MORE:
 		if (connection->last && !http_is_midway(connection->parser))
 			close_now(connection);
 		else
-			read_on(connection);
+			go_on(connection);
 		break;
 	}
 }
@@ -246,6 +296,14 @@ static void read_bytes(struct connection *connection, int result)
 		await_bytes(connection);
 }
 
+/* The client is gone while its answer was being made. */
+static void lose(struct connection *connection)
+{
+	connection->state = CLOSING; /* first, so that nothing `gone` calls can end the memory */
+	connection->set->handler.gone(connection);
+	wind_up(connection);
+}
+
 static void received(struct loop_op *op, int result)
 {
 	struct connection *connection = CONNECTION_OF(op, receive);
@@ -254,7 +312,16 @@ static void received(struct loop_op *op, int result)
 	case LINGERING:
 		read_bytes(connection, result);
 		break;
-	case ANSWERING: /* a request that took too long was refused: its rest is of no interest */
+	case ANSWERING:
+		if (!wants_body(connection)) /* a request that took too long was refused: its rest is of no interest */
+			break;
+		if (result > 0) {
+			connection->set->counts.received_bytes += (uint64_t)result;
+			feed(connection, connection->receive.buffer, (size_t)result);
+		} else {
+			lose(connection);
+		}
+		break;
 	case SENDING:
 		break;
 	case CLOSING:
@@ -271,34 +338,12 @@ static void hung_up(struct loop_op *op, int result)
 	if (connection->state == CLOSING) {
 		free_when_still(connection);
 	} else if (connection->state == ANSWERING) {
-		connection->state = CLOSING; /* first, so that nothing `gone` calls can end the memory */
-		connection->set->handler.gone(connection);
-		wind_up(connection);
+		lose(connection);
 	} /* else the receive or the send will tell; an answer that is complete is sent to half an open connection, too
 	   */
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
-
-/* The client will not get this answer. `gone` comes from the loop, by way of the poll. */
-static void give_up(struct connection *connection)
-{
-	connection->given_up = true;
-	loop_cancel(connection->set->loop, &connection->hangup);
-}
-
-static int queue(struct connection *connection, const void *bytes, size_t n_bytes)
-{
-	if (connection->state != ANSWERING || connection->given_up)
-		return -EPIPE;
-	/* What was queued before counts: an answer that is large all at once is not its client's slowness. */
-	bool too_slow = connection->output.n_bytes > connection->set->limits.client_buffer_bytes;
-	int rc = too_slow ? -EPIPE : output_append(&connection->output, bytes, n_bytes);
-	connection->set->counts.slow_reader += too_slow;
-	if (rc != 0)
-		give_up(connection);
-	return rc;
-}
 
 static void answer_left(struct connection *connection)
 {
@@ -320,7 +365,7 @@ static void sent(struct loop_op *op, int result)
 	}
 	if (result < 0) {
 		if (connection->state == ANSWERING)
-			give_up(connection);
+			connection_give_up(connection);
 		else
 			close_now(connection);
 		return;
@@ -334,89 +379,6 @@ static void sent(struct loop_op *op, int result)
 	} else if (connection->state == SENDING) {
 		answer_left(connection);
 	}
-}
-
-void connection_flush(struct connection *connection)
-{
-	const void *bytes;
-	if (connection->state == CLOSING || connection->given_up || connection->send.in_flight)
-		return;
-	size_t n_bytes = output_front(&connection->output, &bytes);
-	if (n_bytes)
-		loop_send(connection->set->loop, &connection->send, connection->socket, bytes, n_bytes);
-}
-
-static int queue_head(struct connection *connection, int status, const char *content_type, uint64_t n_body,
-		      const char *extra)
-{
-	char head[HEAD_BYTES], lines[HEAD_BYTES];
-	time_t now = time(NULL);
-	struct tm utc;
-	size_t n = 0;
-	if (gmtime_r(&now, &utc)) /* RFC 9110, 6.6.1: a server with a clock says when */
-		n = strftime(lines, sizeof lines, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc);
-	int more = snprintf(lines + n, sizeof lines - n, "%s%s", extra ? extra : "", connection->lines);
-	if (connection->last || connection->set->crowded)
-		connection->keep_alive = false;
-	size_t n_head = more < 0 || (size_t)more >= sizeof lines - n
-				? 0
-				: http_format_head(head, sizeof head, status, content_type, n_body,
-						   connection->keep_alive, lines);
-	assert(n_head); /* who answers keeps to a few short lines */
-	return queue(connection, head, n_head);
-}
-
-int connection_answer(struct connection *connection, int status, const char *content_type, const void *body,
-		      size_t n_bytes, const char *extra)
-{
-	int rc = queue_head(connection, status, content_type, n_bytes, extra);
-	if (rc == 0 && n_bytes && !connection->is_head)
-		rc = output_append(&connection->output, body, n_bytes); /* not `queue`: the head is not a backlog */
-	if (rc == -ENOMEM)
-		give_up(connection);
-	return rc ? rc : connection_end(connection);
-}
-
-int connection_begin(struct connection *connection, int status, const char *content_type, const char *extra)
-{
-	connection->chunked = !connection->is_http_1_0 && !connection->is_head;
-	if (connection->is_http_1_0)
-		connection->keep_alive = false;
-	return queue_head(connection, status, content_type, connection->is_http_1_0 ? HTTP_UNTIL_CLOSE : HTTP_CHUNKED,
-			  extra);
-}
-
-int connection_write(struct connection *connection, const void *bytes, size_t n_bytes)
-{
-	char size[20];
-	if (n_bytes == 0 || connection->is_head)
-		return connection->state == ANSWERING && !connection->given_up ? 0 : -EPIPE;
-	if (!connection->chunked)
-		return queue(connection, bytes, n_bytes);
-	int rc = queue(connection, size, http_format_chunk(size, n_bytes));
-	if (rc == 0)
-		rc = output_append(&connection->output, bytes, n_bytes);
-	if (rc == 0)
-		rc = output_append(&connection->output, "\r\n", 2);
-	if (rc == -ENOMEM) /* what is queued is no whole chunk: it does not matter, nothing more is sent */
-		give_up(connection);
-	return rc;
-}
-
-int connection_end(struct connection *connection)
-{
-	if (connection->state != ANSWERING || connection->given_up)
-		return -EPIPE;
-	int rc = connection->chunked ? queue(connection, "0\r\n\r\n", 5) : 0;
-	if (rc != 0)
-		return rc;
-	connection->state = SENDING;
-	connection->answerer = NULL;
-	connection->deadline_ns = clock_now_ns() + connection->set->limits.stall_ns;
-	connection_flush(connection);
-	if (!connection->send.in_flight) /* all has left: go on from the loop, not from here */
-		loop_timer(connection->set->loop, &connection->send, 0);
-	return 0;
 }
 
 /* --- one connection --------------------------------------------------------------------------- */
@@ -440,6 +402,8 @@ int connection_open(struct connection_set *set, int socket)
 		close(socket);
 		return -ENOMEM;
 	}
+	if (set->handler.head)
+		http_announce(connection->parser);
 	connection->set = set;
 	connection->socket = socket;
 	connection->last = set->draining;
@@ -479,6 +443,27 @@ void connection_set_lines(struct connection *connection, const char *lines)
 	connection->lines = lines;
 }
 
+void connection_stream(struct connection *connection, uint64_t max_body_bytes)
+{
+	begin_answering(connection);
+	connection->streams = true;
+	http_stream(connection->parser, max_body_bytes);
+}
+
+void connection_pause(struct connection *connection)
+{
+	connection->paused = true;
+	if (wants_body(connection))
+		connection->deadline_ns = 0;
+}
+
+void connection_resume(struct connection *connection)
+{
+	connection->paused = false;
+	if (wants_body(connection))
+		read_body(connection);
+}
+
 const char *connection_origin(const struct connection *connection)
 {
 	return http_origin(connection->parser);
@@ -506,7 +491,7 @@ uint64_t connection_queued(const struct connection *connection)
 static void expire(struct connection *connection)
 {
 	struct connection_counts *counts = &connection->set->counts;
-	if (connection->state == READING && http_is_midway(connection->parser)) {
+	if ((connection->state == READING && http_is_midway(connection->parser)) || wants_body(connection)) {
 		counts->slow_request++;
 		loop_cancel(connection->set->loop, &connection->receive);
 		tell_refused(connection, 408, "the request did not arrive in time");

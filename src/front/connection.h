@@ -20,6 +20,11 @@
  * places are taken and others wait (connection_set_make_room), the connection that has been idle for longest is closed,
  * once it has been idle for a second, and answers are the last on their connections.
  *
+ * A body too large to be collected can be taken as it comes: `head` is told of every request that has a body, before
+ * it, and may call connection_stream. From then on the request is being answered (`gone` and all), `body` gets the
+ * pieces, `body_end` is told when it is whole, and an answer that ends before that is the connection's last. The client
+ * is held back while the owner does not keep up (connection_pause, connection_resume).
+ *
  * A connection that is not saying anything costs about 2 KB: the loop lends it a buffer when there are bytes. */
 #ifndef WEIGHTD_SRC_FRONT_CONNECTION_H
 #define WEIGHTD_SRC_FRONT_CONNECTION_H
@@ -41,6 +46,13 @@ struct connection_handler {
 	/* What came is not a request that can be served (HTTP status 4xx or 5xx: 400, 408, 413, 414, 431 ...). Wants an
 	 * answer as `request` does; the connection closes after it. */
 	void (*refused)(struct connection *connection, int status, const char *reason);
+	/* A request's head, its body is to come; `request` follows unless it is streamed. May be NULL, as the two
+	 * below. */
+	void (*head)(struct connection *connection, const struct http_request *request);
+	/* Of a body that is streamed: its next bytes, and its end. `refused` may come in place of the end; the answerer
+	 * is then still set. */
+	void (*body)(struct connection *connection, const char *bytes, size_t n_bytes);
+	void (*body_end)(struct connection *connection);
 	/* The client is gone before its answer ended: stop making it. Nothing may be written any more. */
 	void (*gone)(struct connection *connection);
 	/* The connection ends with this call, whatever the reason. May be NULL. */
@@ -51,7 +63,8 @@ struct connection_limits {
 	uint64_t max_request_bytes;   /* of a body, else 413 */
 	uint64_t client_buffer_bytes; /* queued answer bytes, else dropped */
 	uint64_t idle_ns;	      /* between requests, then closed without a word; 0: 75 s */
-	uint64_t request_ns;	      /* from a request's first byte to its last, then 408; 0: 30 s */
+	uint64_t request_ns;	      /* from a request's first byte to its last (of a streamed body between two
+					 pieces), then 408; 0: 30 s */
 	uint64_t stall_ns; /* an ended answer of which the client takes no byte for so long is dropped; 0: 30 s */
 };
 
@@ -117,6 +130,12 @@ int connection_begin(struct connection *connection, int status, const char *cont
 int connection_write(struct connection *connection, const void *bytes, size_t n_bytes);
 void connection_flush(struct connection *connection);
 int connection_end(struct connection *connection);
+
+/* Within `head`: this request's body is streamed, and may have so many bytes (else 413). */
+void connection_stream(struct connection *connection, uint64_t max_body_bytes);
+/* No pieces for a while (one that was being received may still come); not counted as the client's slowness. */
+void connection_pause(struct connection *connection);
+void connection_resume(struct connection *connection);
 
 /* Closes after the answer being made, or now when there is none. */
 void connection_drain(struct connection *connection);

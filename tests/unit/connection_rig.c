@@ -29,6 +29,42 @@ static void on_request(struct connection *connection, const struct http_request 
 		rig->answer(rig, connection);
 }
 
+/* Bodies for "/up..." are streamed. */
+static void on_head(struct connection *connection, const struct http_request *request)
+{
+	struct rig *rig = connection_owner(connection);
+	rig->n_heads++;
+	if (strncmp(request->path, "/up", 3) != 0)
+		return;
+	connection_stream(connection, rig->body_max);
+	ck_assert_ptr_null(connection_answerer(connection));
+	connection_set_answerer(connection, rig);
+	rig->asking = connection;
+	rig->body_bytes = 0;
+	if (rig->head)
+		rig->head(rig, connection);
+}
+
+static void on_body(struct connection *connection, const char *bytes, size_t n_bytes)
+{
+	struct rig *rig = connection_owner(connection);
+	ck_assert_uint_gt(n_bytes, 0);
+	ck_assert_ptr_eq(connection_answerer(connection), rig);
+	for (size_t i = 0; i < n_bytes; i++)
+		rig->body_sum = rig->body_sum * 31 + (unsigned char)bytes[i];
+	rig->body_bytes += n_bytes;
+	if (rig->piece)
+		rig->piece(rig, connection);
+}
+
+static void on_body_end(struct connection *connection)
+{
+	struct rig *rig = connection_owner(connection);
+	rig->n_ends++;
+	if (rig->answer)
+		rig->answer(rig, connection);
+}
+
 static void on_refused(struct connection *connection, int status, const char *reason)
 {
 	struct rig *rig = connection_owner(connection);
@@ -58,7 +94,13 @@ static void on_closed(struct connection *connection)
 
 static void rig_init_over(struct rig *rig, int backend, const struct connection_limits *limits, const int fds[2])
 {
-	static const struct connection_handler handler = {on_request, on_refused, on_gone, on_closed};
+	static const struct connection_handler handler = {.request = on_request,
+							  .head = on_head,
+							  .body = on_body,
+							  .body_end = on_body_end,
+							  .refused = on_refused,
+							  .gone = on_gone,
+							  .closed = on_closed};
 	static const struct connection_limits usual = {.max_request_bytes = 100000, .client_buffer_bytes = 50000};
 	struct err err = {""};
 	*rig = (struct rig){.client = -1};

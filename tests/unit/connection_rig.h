@@ -17,6 +17,11 @@ struct rig {
 	int client;
 	void (*answer)(struct rig *rig, struct connection *connection); /* NULL: the test answers later */
 	struct connection *asking;					/* whose answer is being made */
+	void (*head)(struct rig *rig, struct connection *connection);	/* of a streamed request; NULL: nothing */
+	void (*piece)(struct rig *rig, struct connection *connection);	/* the same */
+	uint64_t body_max;						/* of a streamed body */
+	unsigned body_sum;
+	int n_heads, n_ends;
 	int n_requests, n_refused, n_gone, n_closed;
 	int status; /* of the last refusal */
 	char path[128];

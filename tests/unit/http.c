@@ -25,6 +25,38 @@ static void tell(struct story *story, const char *what)
 	story->used += n;
 }
 
+/* How bodies are read: whole; announced, and whole; or announced, and in pieces, which are put together here. */
+static enum { WHOLE, ANNOUNCED, STREAMED } mode = WHOLE;
+static struct story pieces;
+
+/* As http_feed, with bodies in pieces gone through. */
+static enum http_state feed_on(struct http_parser *parser, const char *bytes, size_t n_bytes,
+			       struct http_request *request, int *status, struct err *err)
+{
+	enum http_state state = http_feed(parser, bytes, n_bytes, request, status, err);
+	while (state == HTTP_ANNOUNCED || state == HTTP_PIECE) {
+		ck_assert_int_ne(mode, WHOLE);
+		if (state == HTTP_ANNOUNCED) {
+			ck_assert_str_eq(request->method, "POST");
+			ck_assert_uint_eq(request->body_bytes, 0);
+			pieces.used = 0;
+			pieces.text[0] = '\0';
+			if (mode == STREAMED)
+				http_stream(parser, MAX_BODY);
+		} else {
+			ck_assert(mode == STREAMED && request->body_bytes > 0);
+			tell(&pieces, request->body);
+		}
+		state = http_feed(parser, NULL, 0, request, status, err);
+	}
+	if (state == HTTP_COMPLETE && mode == STREAMED && strcmp(request->method, "POST") == 0 && pieces.used) {
+		tell(&pieces, request->body);
+		request->body = pieces.text;
+		request->body_bytes = pieces.used;
+	}
+	return state;
+}
+
 /* Feeds one piece and tells every request it completes. Returns false after a refusal. */
 static bool feed(struct http_parser *parser, const char *bytes, size_t n_bytes, struct story *story)
 {
@@ -35,7 +67,7 @@ static bool feed(struct http_parser *parser, const char *bytes, size_t n_bytes, 
 	struct http_request request;
 	struct err err = {""};
 	int status = 0;
-	enum http_state state = http_feed(parser, copy, n_bytes, &request, &status, &err);
+	enum http_state state = feed_on(parser, copy, n_bytes, &request, &status, &err);
 	free(copy);
 	while (state == HTTP_COMPLETE) {
 		snprintf(line, sizeof line, "%s %s ?%s type=%s auth=%s keep=%d 1.0=%d body=%zu:", request.method,
@@ -44,8 +76,9 @@ static bool feed(struct http_parser *parser, const char *bytes, size_t n_bytes, 
 		tell(story, line);
 		snprintf(line, sizeof line, "%.*s\n", (int)request.body_bytes, request.body);
 		tell(story, line);
+		pieces.used = 0;
 		http_next(parser);
-		state = http_feed(parser, NULL, 0, &request, &status, &err);
+		state = feed_on(parser, NULL, 0, &request, &status, &err);
 	}
 	if (state == HTTP_BAD) {
 		ck_assert_str_ne(err.text, "");
@@ -60,6 +93,8 @@ static struct http_parser *new_parser(void)
 {
 	struct http_parser *parser = NULL;
 	ck_assert_int_eq(http_parser_new(MAX_BODY, &parser), 0);
+	if (mode != WHOLE)
+		http_announce(parser);
 	return parser;
 }
 
@@ -103,6 +138,7 @@ END_TEST
 
 START_TEST(a_split_at_any_byte_changes_nothing)
 {
+	mode = _i; /* each test is a process of its own, or sets it */
 	for (size_t at = 0; at < sizeof stream; at++) {
 		struct story story = {.used = 0};
 		struct http_parser *parser = new_parser();
@@ -116,6 +152,7 @@ END_TEST
 
 START_TEST(bytes_may_come_one_at_a_time)
 {
+	mode = _i;
 	struct story story = {.used = 0};
 	struct http_parser *parser = new_parser();
 	for (size_t at = 0; at < sizeof stream - 1; at++)
@@ -358,6 +395,73 @@ START_TEST(a_waiting_client_is_told_to_continue)
 }
 END_TEST
 
+START_TEST(a_streamed_body_has_a_bound_of_its_own)
+{
+	struct http_parser *parser = new_parser();
+	struct http_request request;
+	int status = 0;
+	http_announce(parser);
+	ck_assert_int_eq(http_feed(parser, TEXT("POST /a?b HTTP/1.1\r\n" HOST "Content-Length: 5000\r\n\r\nab"),
+				   &request, &status, NULL),
+			 HTTP_ANNOUNCED);
+	ck_assert_str_eq(request.path, "/a");
+	ck_assert_str_eq(request.query, "b");
+	http_stream(parser, 5000);
+	ck_assert_int_eq(http_feed(parser, NULL, 0, &request, &status, NULL), HTTP_PIECE);
+	ck_assert(request.body_bytes == 2 && memcmp(request.body, "ab", 2) == 0);
+	char piece[4998];
+	memset(piece, 'x', sizeof piece);
+	for (size_t i = 0; i < 4; i++) {
+		ck_assert_int_eq(http_feed(parser, piece, 1000, &request, &status, NULL), HTTP_PIECE);
+		ck_assert_uint_eq(request.body_bytes, 1000);
+		ck_assert_int_eq(http_feed(parser, NULL, 0, &request, &status, NULL), HTTP_NEED_MORE);
+	}
+	ck_assert_int_eq(http_feed(parser, piece, 998, &request, &status, NULL), HTTP_COMPLETE);
+	ck_assert_str_eq(request.query, "b");
+	http_next(parser);
+	/* Larger than its own bound, or not streamed and larger than what is collected: refused before a byte of it. */
+	for (uint64_t bound = 4999; bound; bound = bound == 4999 ? 1 : 0) {
+		struct http_parser *other = new_parser();
+		http_announce(other);
+		ck_assert_int_eq(http_feed(other, TEXT("POST / HTTP/1.1\r\n" HOST "Content-Length: 5000\r\n\r\n"),
+					   &request, &status, NULL),
+				 HTTP_ANNOUNCED);
+		if (bound == 4999)
+			http_stream(other, bound);
+		ck_assert_int_eq(http_feed(other, NULL, 0, &request, &status, NULL), HTTP_BAD);
+		ck_assert_int_eq(status, 413);
+		http_parser_free(other);
+	}
+	/* Chunks count together. */
+	ck_assert_int_eq(http_feed(parser,
+				   TEXT("POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"),
+				   &request, &status, NULL),
+			 HTTP_ANNOUNCED);
+	http_stream(parser, 5);
+	ck_assert_int_eq(http_feed(parser, NULL, 0, &request, &status, NULL), HTTP_PIECE);
+	ck_assert_int_eq(http_feed(parser, TEXT("3\r\n"), &request, &status, NULL), HTTP_BAD);
+	ck_assert_int_eq(status, 413);
+	http_parser_free(parser);
+}
+END_TEST
+
+START_TEST(a_client_is_told_to_continue_once_its_head_was_seen)
+{
+	static const char head[] = "POST / HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n";
+	struct http_parser *parser = new_parser();
+	struct http_request request;
+	int status = 0;
+	http_announce(parser);
+	ck_assert_int_eq(http_feed(parser, head, sizeof head - 1, &request, &status, NULL), HTTP_ANNOUNCED);
+	http_stream(parser, 2);
+	ck_assert_int_eq(http_feed(parser, NULL, 0, &request, &status, NULL), HTTP_CONTINUE);
+	ck_assert_int_eq(http_feed(parser, "a", 1, &request, &status, NULL), HTTP_PIECE);
+	ck_assert_int_eq(http_feed(parser, NULL, 0, &request, &status, NULL), HTTP_NEED_MORE);
+	ck_assert_int_eq(http_feed(parser, "b", 1, &request, &status, NULL), HTTP_COMPLETE);
+	http_parser_free(parser);
+}
+END_TEST
+
 START_TEST(midway_is_between_first_and_last_byte)
 {
 	struct http_parser *parser = new_parser();
@@ -412,8 +516,10 @@ int main(void)
 	Suite *suite = suite_create("http");
 	TCase *tcase = tcase_create("http");
 	tcase_add_test(tcase, pipelined_requests_come_one_by_one);
-	tcase_add_test(tcase, a_split_at_any_byte_changes_nothing);
-	tcase_add_test(tcase, bytes_may_come_one_at_a_time);
+	tcase_add_loop_test(tcase, a_split_at_any_byte_changes_nothing, WHOLE, STREAMED + 1);
+	tcase_add_loop_test(tcase, bytes_may_come_one_at_a_time, WHOLE, STREAMED + 1);
+	tcase_add_test(tcase, a_streamed_body_has_a_bound_of_its_own);
+	tcase_add_test(tcase, a_client_is_told_to_continue_once_its_head_was_seen);
 	tcase_add_loop_test(tcase, what_could_be_read_two_ways_is_refused, 0, sizeof refused / sizeof refused[0]);
 	tcase_add_test(tcase, a_request_before_the_refused_one_is_served);
 	tcase_add_test(tcase, nothing_is_read_after_connection_close);
