@@ -94,6 +94,8 @@ enum message_type {
 	MESSAGE_COPY,
 	/* parent -> front: message_worker_copy, when what worker_up said of its copy is no longer so. */
 	MESSAGE_WORKER_COPY,
+	/* parent -> front: message_overview, after the figures; one may be missing. */
+	MESSAGE_OVERVIEW,
 };
 
 struct message_load {
@@ -321,6 +323,46 @@ struct message_figures {
 	uint64_t front_restarts;
 	uint64_t sampled_pages, sampled_misplaced;	 /* by all samples so far */
 	uint64_t worker_hangs, front_hangs, other_hangs; /* processes killed because they made no progress */
+};
+
+/* For GET /v1/status: models, copies and workers one by one, where the figures are sums. */
+enum { OVERVIEW_MODELS_MAX = 16, OVERVIEW_COPIES_MAX = 88, OVERVIEW_WORKERS_MAX = 256 };
+struct message_overview {
+	uint64_t uptime_s;
+	uint32_t n_models, n_workers, n_copies;
+	uint32_t n_copies_more; /* that had no room here */
+	struct overview_model {
+		char name[128];
+		char architecture[32]; /* "": not known yet */
+		uint64_t done_bytes,
+			total_bytes;	  /* of the load that goes on; 0 and 0: none does, or it has told nothing */
+		uint32_t standing;	  /* enum model_standing */
+		uint32_t generation;	  /* that is served; 0: none yet */
+		uint32_t next_generation; /* that comes, or has come while the one before it goes; 0: none */
+		char change[12];	  /* where that stands, in a word; "": nowhere */
+	} model[OVERVIEW_MODELS_MAX];
+	struct overview_copy {
+		uint64_t small_bytes, huge_bytes, giant_bytes; /* by the size of its pages (shm/segment.h) */
+		uint64_t pages, misplaced;
+		uint32_t adapter;    /* its id; 0: a copy of the model itself */
+		uint32_t generation; /* of the model */
+		uint16_t node;	     /* that it is named for */
+		uint16_t n_nodes;    /* 1, or so many that it is interleaved over */
+		uint8_t model;	     /* index of model[] */
+		uint8_t degraded;    /* 1: pages of it are known to be on other nodes */
+		uint8_t verified;    /* 1: none is, and the kernel has said so of each */
+		uint8_t pad;
+	} copy[OVERVIEW_COPIES_MAX];
+	struct overview_worker { /* by index */
+		uint64_t
+			shared_bytes; /* resident in its map and not its own: weights above all (src/parent/memory.h) */
+		uint32_t generation, restarts, restart_in_ms;
+		uint16_t node, copy_node;
+		uint8_t is_there; /* 0: the place is free */
+		uint8_t model;	  /* index of model[] */
+		char cpus[22];	  /* "0-3,8", cut with "..." */
+		char state[12];	  /* a word: "ready", "starting", "waiting", "hung", "standby", "leaving" */
+	} worker[OVERVIEW_WORKERS_MAX];
 };
 
 struct message_worker_ready { /* a worker's MESSAGE_READY */

@@ -15,6 +15,7 @@
 #include "src/front/answerer.h"
 #include "src/front/exchange.h"
 #include "src/front/metrics_figures.h"
+#include "src/front/overview.h"
 #include "src/front/route.h"
 #include "src/front/wish.h"
 #include "src/log.h"
@@ -213,6 +214,7 @@ static int obey(struct front *front, struct message *message)
 	const struct message_worker_copy *copy = message_payload(message, sizeof *copy, 0);
 	const struct message_state *state = message_payload(message, sizeof *state, 0);
 	const struct message_figures *figures = message_payload(message, sizeof *figures, 0);
+	const struct message_overview *overview = message_payload(message, sizeof *overview, 0);
 	if (message->type == MESSAGE_WORKER_UP && up) {
 		struct channel_fds fds = {message->fds[0], message->fds[1], message->fds[2]};
 		message->n_fds = 0;
@@ -232,6 +234,10 @@ static int obey(struct front *front, struct message *message)
 	} else if (message->type == MESSAGE_FIGURES && figures && metrics_figures_valid(figures)) {
 		front->figures = *figures;
 		front->has_figures = true;
+	} else if (message->type == MESSAGE_OVERVIEW && overview && overview_valid(overview)) {
+		front->overview = *overview;
+		front->has_overview = true;
+		front->told_ns = clock_now_ns();
 	} else if (message->type == MESSAGE_DRAIN) {
 		start_drain(front);
 	} else {

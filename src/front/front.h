@@ -66,6 +66,9 @@ struct front {
 	bool has_state;
 	struct message_figures figures; /* and on what it measures */
 	bool has_figures;
+	struct message_overview overview; /* and on models, copies and workers one by one */
+	bool has_overview;
+	uint64_t told_ns; /* when that came */
 	struct front_metrics metrics;
 
 	struct api_json scratch; /* of whoever is writing an answer; used within one callback */

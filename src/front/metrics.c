@@ -22,6 +22,7 @@ static const char *const path_of[N_ROUTES] = {
 	[ROUTE_TEMPLATE] = "/apply-template",
 	[ROUTE_MODELS] = "/v1/models",
 	[ROUTE_MODEL] = "/v1/models/{model}",
+	[ROUTE_STATUS] = "/v1/status",
 	[ROUTE_HEALTH] = "/health",
 	[ROUTE_METRICS] = "/metrics",
 	[ROUTE_OTHER] = "other",

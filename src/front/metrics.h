@@ -20,6 +20,7 @@ enum front_route {
 	ROUTE_UNLOAD_ADAPTER,
 	ROUTE_MODELS,
 	ROUTE_MODEL,
+	ROUTE_STATUS,
 	ROUTE_HEALTH,
 	ROUTE_METRICS,
 	ROUTE_OTHER, /* no such path, or not HTTP */

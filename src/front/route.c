@@ -6,6 +6,7 @@
 #include "src/clock.h"
 #include "src/front/front.h"
 #include "src/front/exchange.h"
+#include "src/front/overview.h"
 #include "src/front/reply.h"
 #include "src/front/status.h"
 #include "src/front/wish.h"
@@ -28,6 +29,7 @@ static const struct path paths[] = {
 	{"/v1/load_lora_adapter", ROUTE_LOAD_ADAPTER, API_LOAD_ADAPTER, NULL},
 	{"/v1/unload_lora_adapter", ROUTE_UNLOAD_ADAPTER, API_UNLOAD_ADAPTER, NULL},
 	{"/v1/models", ROUTE_MODELS, 0, status_models},
+	{"/v1/status", ROUTE_STATUS, 0, overview_answer},
 	{"/health", ROUTE_HEALTH, 0, status_health},
 	{"/metrics", ROUTE_METRICS, 0, status_metrics},
 };

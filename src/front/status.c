@@ -151,11 +151,10 @@ static void write_placement(const struct message_state *state, struct api_json *
 }
 
 /* The worst of all models decides. */
-void status_health(struct front *front, struct connection *connection, enum front_route route)
+int status_write_health(struct front *front, struct api_json *out)
 {
 	enum health health[CONFIG_MODELS_MAX] = {HEALTH_OK}, worst = HEALTH_OK;
 	const struct message_state *state = &front->state;
-	struct api_json *out = fresh(front);
 	uint64_t now = clock_now_ns();
 	if (!front->has_state || state->n_models == 0)
 		worst = HEALTH_LOADING;
@@ -183,7 +182,14 @@ void status_health(struct front *front, struct connection *connection, enum fron
 	api_json_text(out, ",\"message\":");
 	api_json_string(out, front->state.text, strnlen(front->state.text, sizeof front->state.text));
 	api_json_text(out, "}");
-	reply(front, connection, route, worst <= HEALTH_DEGRADED ? 200 : 503, NULL, out);
+	return worst <= HEALTH_DEGRADED ? 200 : 503;
+}
+
+void status_health(struct front *front, struct connection *connection, enum front_route route)
+{
+	struct api_json *out = fresh(front);
+	int status = status_write_health(front, out);
+	reply(front, connection, route, status, NULL, out);
 }
 
 /* One sample for each word, so that a query finds those that are not ok without knowing the words. */

@@ -4,6 +4,7 @@
 
 #include "src/front/metrics.h"
 
+struct api_json;
 struct connection;
 struct front;
 
@@ -14,6 +15,8 @@ void status_model(struct front *front, struct connection *connection, enum front
 void status_model_path(struct front *front, struct connection *connection, const char *name);
 /* 200 only when every configured model is served by an engine that makes progress. */
 void status_health(struct front *front, struct connection *connection, enum front_route route);
+/* The same as one object, into another answer. Returns its HTTP status. */
+int status_write_health(struct front *front, struct api_json *out);
 void status_metrics(struct front *front, struct connection *connection, enum front_route route);
 
 #endif

@@ -29,6 +29,7 @@ int memory_sample(pid_t pid, struct memory_use *use)
 	status[n] = '\0';
 	use->table_bytes = field_bytes(status, "\nVmPTE:");
 	use->private_bytes = field_bytes(status, "\nRssAnon:") + use->table_bytes;
+	use->shared_bytes = field_bytes(status, "\nRssShmem:") + field_bytes(status, "\nHugetlbPages:");
 	use->locked_bytes = field_bytes(status, "\nVmLck:");
 	if (use->private_bytes > use->private_peak_bytes)
 		use->private_peak_bytes = use->private_bytes;

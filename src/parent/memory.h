@@ -10,6 +10,7 @@ struct memory_use {
 	uint64_t private_bytes;	     /* RssAnon + VmPTE at the last sample */
 	uint64_t table_bytes;	     /* of these, VmPTE */
 	uint64_t private_peak_bytes; /* the highest sample so far */
+	uint64_t shared_bytes;	     /* RssShmem + HugetlbPages at the last sample: the weights, above all */
 	uint64_t locked_bytes;	     /* VmLck at the last sample: mappings that cannot be swapped out */
 };
 

@@ -137,4 +137,5 @@ void figures_turn(struct parent *parent, uint64_t now_ns)
 	fill(parent, &figures);
 	/* One that does not arrive is made good by the next. */
 	message_send(parent->front.fd, MESSAGE_FIGURES, &figures, sizeof figures, NULL, 0);
+	overview_tell(parent);
 }

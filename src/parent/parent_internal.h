@@ -3,7 +3,7 @@
  * parent_adapters.c and parent_adapters_load.c (adapters), parent_workers.c and parent_front.c (starting and
  * replacing), parent_watch.c (hangs), parent_notify.c (systemd), parent_verify.c (placement checks), parent_bench.c
  * (measuring), parent_placement.c (refused NUMA calls), parent_cpus.c (CPUs that go away), parent_figures.c (for
- * /metrics), parent_plan.c (the plan, and being held to it). */
+ * /metrics), parent_overview.c (for /v1/status), parent_plan.c (the plan, and being held to it). */
 #ifndef WEIGHTD_PARENT_INTERNAL_H
 #define WEIGHTD_PARENT_INTERNAL_H
 
@@ -113,6 +113,9 @@ void front_tell(struct parent *parent, enum message_type type, const void *paylo
 
 /* parent_figures.c */
 void figures_turn(struct parent *parent, uint64_t now_ns); /* what /metrics shows of memory and placement */
+
+/* parent_overview.c */
+void overview_tell(struct parent *parent); /* what /v1/status shows of models, copies and workers, to a front */
 
 /* parent_workers.c */
 /* Those for the copies [n_copies] of one generation of a model. -ENOSPC: there are too many already. */

@@ -97,17 +97,22 @@ static void add_pace(doc d, val m, const struct load_pace *pace)
 	add_str(d, load, "limit", models_waited_for_files(pace) ? "reading" : "packing");
 }
 
+const char *status_change_word(const struct parent_change *change)
+{
+	static const char *const word[] = {"", "waiting", "loading", "starting", "leaving"}; /* by enum change_state */
+	return word[change->state];
+}
+
 /* The generation that comes, or has come while the one before it goes: `copies` are then that one's. */
 static void add_change(doc d, val m, const struct parent *parent, const struct parent_change *change)
 {
-	static const char *const state[] = {"", "waiting", "loading", "starting", "leaving"}; /* by enum change_state */
 	if (change->fault[0])
 		add_str(d, m, "change_error", change->fault);
 	if (change->state == CHANGE_NONE)
 		return;
 	val c = yyjson_mut_obj_add_obj(d, m, "change");
 	add_uint(d, c, "generation", change->generation);
-	add_str(d, c, "state", state[change->state]);
+	add_str(d, c, "state", status_change_word(change));
 	val copies = yyjson_mut_obj_add_arr(d, c, "copies");
 	for (uint32_t i = 0; i < change->n_copies; i++)
 		add_copy(d, copies, parent, &change->copies[i]);
@@ -187,7 +192,7 @@ static const char *child_word(const struct child *child, bool ready)
 	return !child->pid ? "waiting" : child->hung ? "hung" : ready ? "ready" : "starting";
 }
 
-static const char *worker_word(const struct parent_worker *worker)
+const char *status_worker_word(const struct parent_worker *worker)
 {
 	const char *word = child_word(&worker->child, worker->ready);
 	return worker->duty == WORKER_RETIRED			 ? "leaving"
@@ -228,7 +233,7 @@ static void add_worker(doc d, val workers, struct parent *parent, struct parent_
 	add_parts(d, w, parent, worker);
 	add_str(d, w, "model", parent->models[worker->model].config->name);
 	add_uint(d, w, "generation", worker->generation);
-	add_str(d, w, "state", worker_word(worker));
+	add_str(d, w, "state", status_worker_word(worker));
 	add_uint(d, w, "restarts", worker->restarts);
 	add_uint(d, w, "failures", worker->backoff.failures);
 	if (worker->backoff.due_ns)
