@@ -24,7 +24,7 @@ struct speech_search_params {
 	uint32_t beam_size;   /* 1..SPEECH_MAX_BEAMS, for temperature 0; 1: greedy */
 	uint32_t best_of;     /* 1..SPEECH_MAX_BEAMS, for temperatures above 0 */
 	float patience;	      /* > 0 */
-	float length_penalty; /* >= 0 */
+	float length_penalty; /* 0: texts compete by their sums */
 	float temperature;    /* >= 0 */
 	uint64_t seed;	      /* of draws: same seed, same text */
 	uint32_t max_tokens;  /* n_prefix < max_tokens <= SPEECH_MAX_TOKENS, with the prefix, without the end */
