@@ -398,7 +398,7 @@ const struct config_key config_model_keys[] = {
 		 "token, "
 		 "cls that of the first. A model trained for embeddings says which one it wants."},
 	{"quantize", KEY_WORD, MODEL_MEMBER(quantize), .words = quantize_words, .fallback = "none",
-	 .help = "What the matrices of a Hugging Face folder are made to be while they are loaded: int8 and int4 are "
+	 .help = "What the matrices of a folder are made to be while they are loaded: int8 and int4 are "
 		 "blocks of 32 numbers with a scale (GGUF's Q8_0 and Q4_0; with int4 the embeddings and the output "
 		 "matrix are int8), bf16 is bfloat16, none is as they are stored. GGUF files are always served as "
 		 "they are."},

@@ -40,6 +40,10 @@ enum tokenizer_json_type {
 	TOKENIZER_JSON_BYTE = 6,
 };
 
+/* What a caller says that can't do with puts_more. */
+#define TOKENIZER_JSON_PUTS_MORE \
+	"tokenizer.json: post_processor: single: only a token, the text and a token are supported"
+
 struct tokenizer_json_string {
 	const char *bytes; /* view into the document, not terminated */
 	uint32_t n_bytes;
@@ -61,6 +65,7 @@ struct tokenizer_json {
 	int64_t unk; /* -1: none */
 	int64_t bos,
 		eos;	/* what goes before and behind every text, -1: nothing; tokenizer_config.json may name others */
+	bool puts_more; /* more than that: bos and eos are the first of several, which a caller may have no use for */
 	void *document; /* owned: a yyjson_doc, what the strings are views into */
 	char *pool;	/* owned: merges that the file does not write as one string */
 };

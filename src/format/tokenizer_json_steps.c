@@ -261,7 +261,7 @@ static int template_token(yyjson_val *step, yyjson_val *item, const struct token
 	return 0;
 }
 
-/* At most one token, the text, at most one token. */
+/* At most one token, the text, at most one token; of more the first. */
 static int read_template(yyjson_val *step, struct tokenizer_json *json, struct err *err)
 {
 	size_t i, n;
@@ -274,10 +274,12 @@ static int read_template(yyjson_val *step, struct tokenizer_json *json, struct e
 			continue;
 		}
 		int64_t *id = after ? &json->eos : &json->bos;
-		if (*id >= 0 || !yyjson_obj_get(item, "SpecialToken"))
-			return err_set(err, -ENOTSUP,
-				       "tokenizer.json: post_processor: single: only a token, the text and a token are "
-				       "supported");
+		if (!yyjson_obj_get(item, "SpecialToken"))
+			return err_set(err, -ENOTSUP, TOKENIZER_JSON_PUTS_MORE);
+		if (*id >= 0) {
+			json->puts_more = true;
+			continue;
+		}
 		int ret = template_token(step, item, json, id, err);
 		if (ret < 0)
 			return ret;

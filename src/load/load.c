@@ -5,8 +5,9 @@
  * still the same -> image checked as a worker will -> published -> digests compared
  *
  * Room comes before reading, so that a node without enough of it is reported after milliseconds and not after
- * gigabytes. No byte of a file is read twice and no weight has a second home: what is read is packed where it stays,
- * and the page cache lets go of the files, also of pages that whoever wrote them left there.
+ * gigabytes. No weight is read twice, but for the scales that a CTranslate2 file has behind what they belong to, and
+ * none has a second home: what is read is packed where it stays, and the page cache lets go of the files, also of pages
+ * that whoever wrote them left there.
  */
 #include "src/load/load.h"
 
@@ -18,6 +19,7 @@
 #include "src/clock.h"
 #include "src/engine/tokenizer.h"
 #include "src/load/load_copies.h"
+#include "src/load/load_ctranslate2.h"
 #include "src/load/load_files.h"
 #include "src/load/load_gguf.h"
 #include "src/load/load_hf.h"
@@ -52,7 +54,9 @@ static int plan(struct load *load, const struct load_input *inputs, struct err *
 	struct image_tables tables = {0};
 	int rc = load_files_open(inputs, order->n_files, order->path, order->io, &load->files, err);
 	load->files.source.quantize = order->quantize;
-	if (rc == 0 && load->files.is_folder)
+	if (rc == 0 && load_ctranslate2_is(&load->files))
+		rc = load_ctranslate2(&load->files, order->quantize, &load->plan, err);
+	else if (rc == 0 && load->files.is_folder)
 		rc = load_hf(&load->files, order->quantize, &load->plan, err);
 	else if (rc == 0)
 		rc = plan_gguf(load, err);

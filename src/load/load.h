@@ -19,8 +19,8 @@ struct loaded {
 	uint32_t n;
 	struct message_segment segments[LOAD_NODES_MAX]; /* [n], in the order's order of nodes */
 	int fds[LOAD_NODES_MAX];			 /* [n] read-only, owned */
-	uint64_t bytes_read;				 /* asked of the files: never more than their size */
-	struct load_pace pace;				 /* of a model that was loaded */
+	uint64_t bytes_read;   /* asked of the files: never more than their size, but for headers between data */
+	struct load_pace pace; /* of a model that was loaded */
 };
 
 /* Loads the model in the files `inputs` [order->n_files], borrowed. Binds the calling thread to the first node's CPUs.

@@ -77,6 +77,25 @@ int load_file_prefix(struct load_file *file, uint64_t n_bytes, struct err *err)
 	return fill(file, from, err);
 }
 
+int load_file_look(struct load_file *file, uint64_t offset, size_t n_bytes, void *out, struct err *err)
+{
+	unsigned char *to = out;
+	if (offset > file->size_bytes || n_bytes > file->size_bytes - offset)
+		return err_set(err, -EINVAL, "offset %" PRIu64 ": %zu bytes that are outside the file", offset,
+			       n_bytes);
+	for (size_t at = 0; at < n_bytes;) {
+		ssize_t n = pread(file->fd, to + at, n_bytes - at, (off_t)(offset + at));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return err_set(err, -EIO, "offset %" PRIu64 ": reading: %s", offset + at,
+				       n ? strerror(errno) : "the file ends here now");
+		at += (size_t)n;
+		file->bytes_read += (uint64_t)n;
+	}
+	return 0;
+}
+
 /* The next bytes behind the prefix. */
 static int take_behind(struct load_file *file, uint64_t offset, size_t n_bytes, const void **out, struct err *err)
 {

@@ -29,6 +29,9 @@ void load_file_close(struct load_file *file);
  */
 int load_file_prefix(struct load_file *file, uint64_t n_bytes, struct err *err);
 
+/* Copies n_bytes at any offset inside the file, without regard to its order: for headers that lie between data. */
+int load_file_look(struct load_file *file, uint64_t offset, size_t n_bytes, void *out, struct err *err);
+
 /* The n_bytes at an offset that isn't before the end of the last view: *out is a view, valid until the next call. At
  * most 16 MiB. */
 int load_file_take(struct load_file *file, uint64_t offset, size_t n_bytes, const void **out, struct err *err);

@@ -26,7 +26,7 @@
 #include "src/engine/team.h"
 #include "src/kernel/half.h"
 #include "src/kernel/kernel.h"
-#include "src/kernel/quantize.h"
+#include "src/load/load_row.h"
 
 enum {
 	THREADS_MAX = 8, /* together they pack faster than a file system reads */
@@ -55,7 +55,8 @@ struct packer {
 	const struct model_source *source;
 	const struct image_tensor *tensor;
 	size_t row_bytes;    /* in the file */
-	unsigned char *made; /* [threads][PACK_ROWS] rows of the tensor's kind; NULL if they are the file's. Owned */
+	unsigned char *made; /* [threads] rows of the tensor's kind, and scratch; NULL if they are the file's. Owned */
+	size_t made_bytes;   /* of a thread's */
 	struct stretch stretch;
 };
 
@@ -96,8 +97,8 @@ static bool make_rows(struct packer *packer, const unsigned char *stored, uint32
 	const struct image_tensor *tensor = packer->tensor;
 	size_t made_bytes = pack_source_row_bytes(tensor->kind, tensor->cols);
 	for (uint32_t i = 0; i < rows_of_block_row(tensor, block_row); i++)
-		if (quantize_row(packer->source->kind, stored + i * packer->row_bytes, tensor->kind,
-				 made + i * made_bytes, tensor->cols)) {
+		if (load_row_make(packer->source, tensor, block_row * PACK_ROWS + i, stored + i * packer->row_bytes,
+				  made, made + load_row_scratch_bytes(tensor) + i * made_bytes)) {
 			note_bad_row(&packer->stretch, block_row * PACK_ROWS + i);
 			return false;
 		}
@@ -110,18 +111,18 @@ static void pack_some(void *arg, unsigned thread)
 	struct packer *packer = arg;
 	struct stretch *stretch = &packer->stretch;
 	const struct image_tensor *tensor = packer->tensor;
-	size_t made_bytes = PACK_ROWS * pack_source_row_bytes(tensor->kind, tensor->cols);
-	unsigned char *made = packer->made ? packer->made + thread * made_bytes : NULL;
+	unsigned char *made = packer->made ? packer->made + thread * packer->made_bytes : NULL;
+	size_t scratch_bytes = made ? load_row_scratch_bytes(tensor) : 0;
 	uint32_t i;
 	while ((i = atomic_fetch_add_explicit(&stretch->next, 1, memory_order_relaxed)) < stretch->n) {
 		uint32_t block_row = stretch->first + i;
 		const unsigned char *rows = stretch->rows + (size_t)i * PACK_ROWS * packer->row_bytes;
 		if (made && !make_rows(packer, rows, block_row, made))
 			continue;
-		packer->kernels->pack_block_row(tensor->kind,
-						packer->image + tensor->offset +
-							block_row * pack_block_row_bytes(tensor->kind, tensor->cols),
-						made ? made : rows, rows_of_block_row(tensor, block_row), tensor->cols);
+		packer->kernels->pack_block_row(
+			tensor->kind,
+			packer->image + tensor->offset + block_row * pack_block_row_bytes(tensor->kind, tensor->cols),
+			made ? made + scratch_bytes : rows, rows_of_block_row(tensor, block_row), tensor->cols);
 	}
 }
 
@@ -166,12 +167,14 @@ static int pack_matrix(struct packer *packer, const struct model_source *source,
 {
 	packer->source = source;
 	packer->tensor = tensor;
-	packer->row_bytes = pack_source_row_bytes(source->kind, tensor->cols);
-	if (source->kind != tensor->kind) {
-		size_t n_rows = PACK_ROWS * (size_t)team_n_threads(packer->team);
-		packer->made = malloc(n_rows * pack_source_row_bytes(tensor->kind, tensor->cols));
+	packer->row_bytes = model_source_row_bytes(source, tensor);
+	if (load_row_is_made(source, tensor)) {
+		/* A multiple of 4, for the next thread's scratch. */
+		packer->made_bytes =
+			load_row_scratch_bytes(tensor) + PACK_ROWS * pack_source_row_bytes(tensor->kind, tensor->cols);
+		packer->made = malloc(team_n_threads(packer->team) * packer->made_bytes);
 		if (!packer->made)
-			return err_set(err, -ENOMEM, "no memory for %zu rows of %u numbers", n_rows, tensor->cols);
+			return err_set(err, -ENOMEM, "no memory for %d rows of %u numbers", PACK_ROWS, tensor->cols);
 	}
 	int rc = pack_rows(packer, err);
 	free(packer->made);
@@ -206,7 +209,7 @@ static uint64_t expected_bytes(const struct model_source *source, const struct i
 {
 	if (tensor->vector)
 		return tensor->cols * (uint64_t)(source->kind == PACK_F32 ? 4 : 2);
-	return tensor->rows * (uint64_t)pack_source_row_bytes(source->kind, tensor->cols);
+	return tensor->rows * (uint64_t)model_source_row_bytes(source, tensor);
 }
 
 static int check_size(const struct load_files *files, const struct model_source *source,

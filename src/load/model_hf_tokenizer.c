@@ -174,6 +174,8 @@ int model_hf_plan_tokenizer(const struct model_hf *folder, struct model_plan *pl
 	if (!file)
 		return err_set(err, -EINVAL, "the folder has no tokenizer.json");
 	int rc = tokenizer_json_parse(file->bytes, file->n_bytes, plan->config.vocab, &plan->tokenizer_json, err);
+	if (rc == 0 && plan->tokenizer_json.puts_more)
+		rc = err_set(err, -ENOTSUP, TOKENIZER_JSON_PUTS_MORE);
 	if (rc == 0)
 		rc = model_tokenizer_init(&plan->tokenizer_json, &plan->tokenizer);
 	if (rc == -ENOMEM)

@@ -4,6 +4,16 @@
 
 #include "src/load/model_tokenizer.h"
 
+size_t model_source_row_bytes(const struct model_source *source, const struct image_tensor *tensor)
+{
+	uint32_t cols = source->cols ? source->cols : tensor->cols;
+	if (source->scales)
+		return cols;
+	/* Columns that are no whole blocks have plain numbers only. */
+	return source->cols ? cols * pack_source_row_bytes(source->kind, PACK_GROUP) / PACK_GROUP
+			    : pack_source_row_bytes(source->kind, cols);
+}
+
 int model_plan_tables(const struct model_plan *plan, struct image_tables *out, struct err *err)
 {
 	struct image_tables tables = {
@@ -18,6 +28,8 @@ int model_plan_tables(const struct model_plan *plan, struct image_tables *out, s
 
 void model_plan_fini(struct model_plan *plan)
 {
+	for (uint32_t i = 0; plan->sources && i < plan->n_tensors; i++)
+		free(plan->sources[i].scales);
 	free(plan->tensors);
 	free(plan->sources);
 	free(plan->pool);

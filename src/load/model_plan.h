@@ -16,7 +16,14 @@ struct model_source {
 	uint32_t kind; /* enum pack_kind, also of vectors */
 	uint64_t offset, bytes;
 	float add; /* to each value of a vector */
+	/* Of matrices that files keep otherwise; 0 and NULL for all others. */
+	uint32_t cols; /* that a row has in the file: zeros behind them make it the tensor's */
+	uint32_t taps; /* a convolution's: a row is [cols / taps][taps] in the file, and becomes [taps][cols / taps] */
+	float *scales; /* [rows] owned: a value is a signed code of 8 bits divided by its row's scale; kind is q8_0 */
 };
+
+/* Bytes of a row in the file. */
+size_t model_source_row_bytes(const struct model_source *source, const struct image_tensor *tensor);
 
 struct model_plan {
 	const struct family *family; /* static */

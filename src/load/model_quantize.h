@@ -1,4 +1,4 @@
-/* What the matrices of a Hugging Face folder are made to be while they are loaded: the key quantize of a model. */
+/* What the matrices of a folder are made to be while they are loaded: the key quantize of a model. */
 #ifndef WEIGHTD_MODEL_QUANTIZE_H
 #define WEIGHTD_MODEL_QUANTIZE_H
 

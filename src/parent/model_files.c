@@ -113,6 +113,7 @@ static int add_in(struct model_files *files, uint32_t role, const char *name, st
 	return add(files, role, path, err);
 }
 
+/* Of a CTranslate2 folder only the first and the tokenizer are there. */
 static int add_beside(struct model_files *files, struct err *err)
 {
 	static const char *const names[] = {"config.json",    "generation_config.json", "model.safetensors.index.json",
@@ -124,6 +125,17 @@ static int add_beside(struct model_files *files, struct err *err)
 		if (rc == 0 && stat(files->files[files->n - 1].path, &st) && errno == ENOENT)
 			files->n--;
 	}
+	return rc;
+}
+
+/* CTranslate2's one file with weights. */
+static int add_model_bin(struct model_files *files, struct err *err)
+{
+	struct stat st;
+	int rc = add_in(files, FILE_WEIGHTS, "model.bin", err);
+	if (rc == 0 && stat(files->files[0].path, &st) && errno == ENOENT)
+		rc = err_set(err, -EINVAL, "path: the folder %.160s has no .safetensors file and no model.bin",
+			     files->path);
 	return rc;
 }
 
@@ -140,7 +152,7 @@ static int add_folder(struct model_files *files, struct err *err)
 	}
 	free(entries);
 	if (rc == 0 && n == 0)
-		rc = err_set(err, -EINVAL, "path: the folder %.160s has no .safetensors file", files->path);
+		rc = add_model_bin(files, err);
 	if (rc == 0)
 		rc = add_beside(files, err);
 	if (rc == 0 && files->files[files->n - 1].role == FILE_WEIGHTS)

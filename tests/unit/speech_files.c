@@ -1,0 +1,357 @@
+#include "tests/unit/speech_files.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/engine/family.h"
+#include "src/kernel/half.h"
+
+enum { LAYERS = 2, ENCODER_LAYERS = 3, DIM = 64, FFN = 96, BINS = 80, CONTEXT = 32, ENCODER_CONTEXT = 50, TAPS = 3 };
+
+const struct image_config speech_config = {
+	.family = IMAGE_FAMILY_WHISPER,
+	.n_layers = LAYERS,
+	.dim = DIM,
+	.n_heads = 4,
+	.n_kv_heads = 4,
+	.head_dim = DIM / 4,
+	.ffn_dim = FFN,
+	.vocab = SPEECH_VOCAB,
+	.context = CONTEXT,
+	.norm_eps = 1e-5f,
+	.tied_head = 1,
+	.activation = IMAGE_GELU,
+	.embedding_scale = 1,
+	.attention_scale = 0.25f,
+	.encoder_layers = ENCODER_LAYERS,
+	.encoder_context = ENCODER_CONTEXT,
+	.mel_bins = BINS,
+};
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+/* -127 to 127: 8 bits, which all types have. */
+static int code_of(uint32_t role, uint32_t layer, uint32_t row, uint32_t col)
+{
+	uint32_t h = role * 2654435761u ^ layer * 40503u ^ row * 97u ^ col * 7919u;
+	h = (h ^ h >> 15) * 2246822519u;
+	h ^= h >> 13;
+	return (int)(h % 255) - 127;
+}
+
+static float value_of(uint32_t role, uint32_t layer, uint32_t row, uint32_t col)
+{
+	return (float)code_of(role, layer, row, col) / 128;
+}
+
+/* A power of two, whose inverse float16 has. */
+static float scale_of(uint32_t role, uint32_t row)
+{
+	return (float)(32 << (role + row) % 4);
+}
+
+void speech_expected_row(const struct image_tensor *t, uint32_t row, unsigned char *out)
+{
+	uint32_t role = t->role & ~(uint32_t)IMAGE_OF_ENCODER,
+		 cols = role == IMAGE_CONV1 ? TAPS * BINS : t->cols; /* zeros behind them */
+	for (uint32_t col = 0; col < t->cols; col++) {
+		float value = col < cols ? value_of(t->role, t->layer, row, col) : 0;
+		uint16_t half = t->kind == PACK_F16 ? f16_from_f32(value) : bf16_from_f32(value);
+		if (t->kind == PACK_F32)
+			memcpy(out + 4 * (size_t)col, &value, 4);
+		else if (t->kind == PACK_Q8_0) {
+			uint16_t d = f16_from_f32(1 / scale_of(t->role, row));
+			memcpy(out + col / 32 * 34, &d, 2);
+			out[col / 32 * 34 + 2 + col % 32] = (unsigned char)code_of(t->role, t->layer, row, col);
+		} else
+			memcpy(out + 2 * (size_t)col, &half, 2);
+	}
+}
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+static void put(struct speech_file *file, const void *bytes, size_t n)
+{
+	if (file->n_bytes + n > file->room) {
+		file->room = 2 * (file->n_bytes + n);
+		file->bytes = realloc(file->bytes, file->room);
+		assert(file->bytes);
+	}
+	memcpy(file->bytes + file->n_bytes, bytes, n);
+	file->n_bytes += n;
+}
+
+static void put_u(struct speech_file *file, uint32_t value, unsigned n)
+{
+	unsigned char bytes[4] = {(unsigned char)value, (unsigned char)(value >> 8), (unsigned char)(value >> 16),
+				  (unsigned char)(value >> 24)};
+	put(file, bytes, n);
+}
+
+static void put_text(struct speech_file *file, const char *text)
+{
+	put(file, text, strlen(text));
+}
+
+static void put_value(struct speech_file *file, enum speech_type type, float value)
+{
+	uint16_t half = type == SPEECH_F16 ? f16_from_f32(value) : bf16_from_f32(value);
+	if (type == SPEECH_F32)
+		put(file, &value, 4);
+	else
+		put(file, &half, 2);
+}
+
+static struct speech_file *add(struct speech_files *files, const char *name, uint32_t role)
+{
+	struct speech_file *file = &files->files[files->n++];
+	snprintf(file->name, sizeof file->name, "%s", name);
+	file->role = role;
+	return file;
+}
+
+void speech_files_free(struct speech_files *files)
+{
+	for (uint32_t i = 0; i < files->n; i++)
+		free(files->files[i].bytes);
+	files->n = 0;
+}
+
+struct speech_file *speech_files_get(struct speech_files *files, const char *name)
+{
+	for (uint32_t i = 0; i < files->n; i++)
+		if (strcmp(files->files[i].name, name) == 0)
+			return &files->files[i];
+	return NULL;
+}
+
+/* --- the tokenizer ---------------------------------------------------------------------------- */
+
+static const char *const specials[] = {"<|endoftext|>", "<|startoftranscript|>", "<|en|>",	  "<|de|>",
+				       "<|translate|>", "<|transcribe|>",	 "<|startoflm|>", "<|startofprev|>",
+				       "<|nospeech|>",	"<|notimestamps|>"};
+
+/* GPT-2's spelling of bytes: printable ones as themselves, the others from U+0100 on. */
+static void put_vocab(struct speech_file *file)
+{
+	unsigned n = 0;
+	for (unsigned b = 0; b < 256; b++) {
+		bool plain = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+		char item[32];
+		snprintf(item, sizeof item, "%s\"\\u%04x\":%u", b ? "," : "", plain ? b : 256 + n, b);
+		n += !plain;
+		put_text(file, item);
+	}
+}
+
+/* Times have no tokens in the list: the model's vocabulary is longer. */
+static void add_tokenizer(struct speech_files *files)
+{
+	struct speech_file *file = add(files, "tokenizer.json", FILE_BESIDE);
+	char item[160];
+	put_text(file, "{\"added_tokens\":[");
+	for (unsigned i = 0; i < sizeof specials / sizeof *specials; i++) {
+		snprintf(item, sizeof item,
+			 "%s{\"id\":%u,\"content\":\"%s\",\"special\":true,\"single_word\":false,\"lstrip\":false,"
+			 "\"rstrip\":false,\"normalized\":false}",
+			 i ? "," : "", SPEECH_EOT + i, specials[i]);
+		put_text(file, item);
+	}
+	put_text(file,
+		 "],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+		 "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":["
+		 "{\"SpecialToken\":{\"id\":\"<|startoftranscript|>\"}},{\"SpecialToken\":{\"id\":\"<|notimestamps|>\"}"
+		 "},"
+		 "{\"Sequence\":{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"<|endoftext|>\"}}],\"special_tokens\":{"
+		 "\"<|startoftranscript|>\":{\"ids\":[257]},\"<|notimestamps|>\":{\"ids\":[265]},"
+		 "\"<|endoftext|>\":{\"ids\":[256]}}},\"decoder\":{\"type\":\"ByteLevel\"},"
+		 "\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
+	put_vocab(file);
+	put_text(file, "}}}");
+}
+
+/* --- CTranslate2 ------------------------------------------------------------------------------ */
+
+/* A file that is being written, and the tower and layer that names are of. */
+struct ct2 {
+	struct speech_file *file;
+	enum speech_type type;
+	uint32_t tower, layer, n_variables;
+};
+
+static void ct2_string(struct speech_file *file, const char *text)
+{
+	put_u(file, (uint32_t)strlen(text) + 1, 2);
+	put(file, text, strlen(text) + 1);
+}
+
+static void ct2_name(struct ct2 *c, const char *name)
+{
+	char full[128];
+	char *at = full + snprintf(full, sizeof full, "%s/", c->tower ? "encoder" : "decoder");
+	const char *layer = strchr(name, '%');
+	if (layer)
+		snprintf(at, 100, "%.*s%u%s", (int)(layer - name), name, c->layer, layer + 1);
+	else
+		snprintf(at, 100, "%s", name);
+	ct2_string(c->file, full);
+	c->n_variables++;
+}
+
+static void ct2_shape(struct ct2 *c, enum speech_type type, uint32_t n_dims, uint32_t a, uint32_t b, uint32_t last)
+{
+	static const struct {
+		uint32_t id, bytes;
+	} types[] = {[SPEECH_F32] = {0, 4}, [SPEECH_F16] = {4, 2}, [SPEECH_BF16] = {5, 2}, [SPEECH_INT8] = {1, 1}};
+	const uint32_t dims[] = {a, b, last};
+	uint32_t n = types[type].bytes;
+	put_u(c->file, n_dims, 1);
+	for (uint32_t i = 0; i < n_dims; i++, n *= dims[i - 1])
+		put_u(c->file, dims[i], 4);
+	put_u(c->file, types[type].id, 1);
+	put_u(c->file, n, 4);
+}
+
+static void ct2_scalar(struct ct2 *c, const char *name, uint32_t type, uint32_t bytes, uint32_t value)
+{
+	ct2_name(c, name);
+	put_u(c->file, 0, 1);
+	put_u(c->file, type, 1);
+	put_u(c->file, bytes, 4);
+	put_u(c->file, value, bytes);
+}
+
+/* Rows of several roles behind each other; role 0: zeros. */
+static void ct2_matrix(struct ct2 *c, const char *name, const uint32_t *roles, uint32_t n, uint32_t rows, uint32_t cols,
+		       bool may_shrink)
+{
+	bool small = c->type == SPEECH_INT8 && may_shrink;
+	enum speech_type type = small ? SPEECH_INT8 : c->type == SPEECH_INT8 ? SPEECH_F32 : c->type;
+	char scale[128];
+	ct2_name(c, name);
+	ct2_shape(c, type, 2, n * rows, cols, 0);
+	for (uint32_t k = 0; k < n; k++)
+		for (uint32_t row = 0; row < rows; row++)
+			for (uint32_t col = 0; col < cols; col++)
+				if (small)
+					put_u(c->file, (uint32_t)code_of(roles[k] | c->tower, c->layer, row, col), 1);
+				else
+					put_value(c->file, type, value_of(roles[k] | c->tower, c->layer, row, col));
+	if (!small)
+		return;
+	snprintf(scale, sizeof scale, "%s_scale", name);
+	ct2_name(c, scale);
+	ct2_shape(c, SPEECH_F32, 1, n * rows, 0, 0);
+	for (uint32_t k = 0; k < n; k++)
+		for (uint32_t row = 0; row < rows; row++)
+			put_value(c->file, SPEECH_F32, scale_of(roles[k] | c->tower, row));
+}
+
+static void ct2_vector(struct ct2 *c, const char *name, const uint32_t *roles, uint32_t n, uint32_t cols)
+{
+	enum speech_type type = c->type == SPEECH_INT8 ? SPEECH_F32 : c->type;
+	ct2_name(c, name);
+	ct2_shape(c, type, 1, n * cols, 0, 0);
+	for (uint32_t k = 0; k < n; k++)
+		for (uint32_t col = 0; col < cols; col++)
+			put_value(c->file, type, roles[k] ? value_of(roles[k] | c->tower, c->layer, 0, col) : 0);
+}
+
+#define ROLES(...) (const uint32_t[]){__VA_ARGS__}, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)
+
+static void ct2_convolution(struct ct2 *c, const char *name, uint32_t role, uint32_t channels)
+{
+	enum speech_type type = c->type == SPEECH_INT8 ? SPEECH_F32 : c->type;
+	ct2_name(c, name);
+	ct2_shape(c, type, 3, DIM, channels, TAPS);
+	for (uint32_t row = 0; row < DIM; row++)
+		for (uint32_t i = 0; i < channels; i++)
+			for (uint32_t tap = 0; tap < TAPS; tap++)
+				put_value(c->file, type, value_of(role | c->tower, 0, row, tap * channels + i));
+}
+
+static void ct2_layer(struct ct2 *c)
+{
+	if (!c->tower) {
+		ct2_vector(c, "layer_%/attention/layer_norm/beta", ROLES(IMAGE_CROSS_NORM_BIAS), DIM);
+		ct2_vector(c, "layer_%/attention/layer_norm/gamma", ROLES(IMAGE_CROSS_NORM), DIM);
+		ct2_vector(c, "layer_%/attention/linear_0/bias", ROLES(IMAGE_CROSS_Q_BIAS), DIM);
+		ct2_matrix(c, "layer_%/attention/linear_0/weight", ROLES(IMAGE_CROSS_Q), DIM, DIM, true);
+		ct2_vector(c, "layer_%/attention/linear_1/bias", ROLES(0, IMAGE_CROSS_V_BIAS), DIM);
+		ct2_matrix(c, "layer_%/attention/linear_1/weight", ROLES(IMAGE_CROSS_K, IMAGE_CROSS_V), DIM, DIM, true);
+		ct2_vector(c, "layer_%/attention/linear_2/bias", ROLES(IMAGE_CROSS_OUTPUT_BIAS), DIM);
+		ct2_matrix(c, "layer_%/attention/linear_2/weight", ROLES(IMAGE_CROSS_OUTPUT), DIM, DIM, true);
+	}
+	ct2_vector(c, "layer_%/ffn/layer_norm/beta", ROLES(IMAGE_FFN_NORM_BIAS), DIM);
+	ct2_vector(c, "layer_%/ffn/layer_norm/gamma", ROLES(IMAGE_FFN_NORM), DIM);
+	ct2_vector(c, "layer_%/ffn/linear_0/bias", ROLES(IMAGE_FFN_UP_BIAS), FFN);
+	ct2_matrix(c, "layer_%/ffn/linear_0/weight", ROLES(IMAGE_FFN_UP), FFN, DIM, true);
+	ct2_vector(c, "layer_%/ffn/linear_1/bias", ROLES(IMAGE_FFN_DOWN_BIAS), DIM);
+	ct2_matrix(c, "layer_%/ffn/linear_1/weight", ROLES(IMAGE_FFN_DOWN), DIM, FFN, true);
+	ct2_vector(c, "layer_%/self_attention/layer_norm/beta", ROLES(IMAGE_ATTN_NORM_BIAS), DIM);
+	ct2_vector(c, "layer_%/self_attention/layer_norm/gamma", ROLES(IMAGE_ATTN_NORM), DIM);
+	ct2_vector(c, "layer_%/self_attention/linear_0/bias", ROLES(IMAGE_ATTN_Q_BIAS, 0, IMAGE_ATTN_V_BIAS), DIM);
+	ct2_matrix(c, "layer_%/self_attention/linear_0/weight", ROLES(IMAGE_ATTN_Q, IMAGE_ATTN_K, IMAGE_ATTN_V), DIM,
+		   DIM, true);
+	ct2_vector(c, "layer_%/self_attention/linear_1/bias", ROLES(IMAGE_ATTN_OUTPUT_BIAS), DIM);
+	ct2_matrix(c, "layer_%/self_attention/linear_1/weight", ROLES(IMAGE_ATTN_OUTPUT), DIM, DIM, true);
+}
+
+static void ct2_decoder(struct ct2 *c)
+{
+	enum { I8 = 1, I16 = 2, GELU = 3 };
+	c->tower = 0;
+	ct2_scalar(c, "activation", I8, 1, GELU);
+	ct2_scalar(c, "alibi", I8, 1, 0);
+	ct2_scalar(c, "alignment_heads", I16, 2, 1);
+	ct2_scalar(c, "alignment_layer", I16, 2, 0xffff);
+	ct2_matrix(c, "embeddings/weight", ROLES(IMAGE_TOKEN_EMBD), SPEECH_VOCAB, DIM, true);
+	for (c->layer = 0; c->layer < LAYERS; c->layer++)
+		ct2_layer(c);
+	c->layer = 0;
+	ct2_vector(c, "layer_norm/beta", ROLES(IMAGE_OUTPUT_NORM_BIAS), DIM);
+	ct2_vector(c, "layer_norm/gamma", ROLES(IMAGE_OUTPUT_NORM), DIM);
+	ct2_scalar(c, "num_heads", I16, 2, 4);
+	ct2_matrix(c, "position_encodings/encodings", ROLES(IMAGE_POSITION_EMBD), CONTEXT, DIM, false);
+	ct2_scalar(c, "pre_norm", I8, 1, 1);
+	ct2_scalar(c, "scale_embeddings", I8, 1, 0);
+}
+
+static void ct2_encoder(struct ct2 *c)
+{
+	c->tower = IMAGE_OF_ENCODER;
+	ct2_vector(c, "conv1/bias", ROLES(IMAGE_CONV1_BIAS), DIM);
+	ct2_convolution(c, "conv1/weight", IMAGE_CONV1, BINS);
+	ct2_vector(c, "conv2/bias", ROLES(IMAGE_CONV2_BIAS), DIM);
+	ct2_convolution(c, "conv2/weight", IMAGE_CONV2, DIM);
+	for (c->layer = 0; c->layer < ENCODER_LAYERS; c->layer++)
+		ct2_layer(c);
+	c->layer = 0;
+	ct2_vector(c, "layer_norm/beta", ROLES(IMAGE_OUTPUT_NORM_BIAS), DIM);
+	ct2_vector(c, "layer_norm/gamma", ROLES(IMAGE_OUTPUT_NORM), DIM);
+	ct2_scalar(c, "num_heads", 2, 2, 4);
+	ct2_matrix(c, "position_encodings/encodings", ROLES(IMAGE_POSITION_EMBD), ENCODER_CONTEXT, DIM, false);
+}
+
+void speech_files_ctranslate2(struct speech_files *out, enum speech_type type)
+{
+	memset(out, 0, sizeof *out);
+	struct ct2 c = {.file = add(out, "model.bin", FILE_WEIGHTS), .type = type};
+	put_u(c.file, 6, 4);
+	ct2_string(c.file, "WhisperSpec");
+	put_u(c.file, 3, 4);
+	size_t count_at = c.file->n_bytes;
+	put_u(c.file, 0, 4);
+	ct2_decoder(&c);
+	ct2_encoder(&c);
+	memcpy(c.file->bytes + count_at, &c.n_variables, 4);
+	put_u(c.file, 1, 4);
+	ct2_string(c.file, "decoder/projection/weight");
+	ct2_string(c.file, "decoder/embeddings/weight");
+	put_text(add(out, "config.json", FILE_BESIDE),
+		 "{\"alignment_heads\":[[1,0],[1,3]],\"lang_ids\":[258,259],\"suppress_ids\":[1,2,257],"
+		 "\"suppress_ids_begin\":[32,256]}");
+	add_tokenizer(out);
+}
