@@ -26,6 +26,7 @@ enum field {
 	HOST,
 	TRANSFER_ENCODING,
 	ORIGIN,
+	IF_NONE_MATCH,
 	REQUESTED_METHOD,
 	REQUESTED_HEADERS,
 	N_FIELDS,
@@ -39,6 +40,7 @@ static const char *const field_names[N_FIELDS] = {
 	[HOST] = "host",
 	[TRANSFER_ENCODING] = "transfer-encoding",
 	[ORIGIN] = "origin",
+	[IF_NONE_MATCH] = "if-none-match",
 	[REQUESTED_METHOD] = "access-control-request-method",
 	[REQUESTED_HEADERS] = "access-control-request-headers",
 };
@@ -419,6 +421,7 @@ static void hand_out(struct http_parser *parser, struct http_request *out)
 		.content_type = value_of(parser, CONTENT_TYPE),
 		.authorization = value_of(parser, AUTHORIZATION),
 		.origin = value_of(parser, ORIGIN),
+		.if_none_match = value_of(parser, IF_NONE_MATCH),
 		.requested_method = value_of(parser, REQUESTED_METHOD),
 		.requested_headers = value_of(parser, REQUESTED_HEADERS),
 		.body = parser->body.bytes ? parser->body.bytes : "",
@@ -496,7 +499,7 @@ size_t http_format_head(char *out, size_t size, int status, const char *content_
 	char length[64] = "";
 	if (n_body == HTTP_CHUNKED)
 		snprintf(length, sizeof length, "Transfer-Encoding: chunked\r\n");
-	else if (n_body != HTTP_UNTIL_CLOSE && status != 204) /* which has no body, and must not say how long it is */
+	else if (n_body != HTTP_UNTIL_CLOSE && status != 204 && status != 304) /* which have no body, nor its length */
 		snprintf(length, sizeof length, "Content-Length: %llu\r\n", (unsigned long long)n_body);
 	bool typed = content_type && *content_type;
 	int n = snprintf(out, size, "HTTP/1.1 %03d %s\r\n%s%s%s%sConnection: %s\r\n%s\r\n", status, http_reason(status),
@@ -519,6 +522,7 @@ const char *http_reason(int status)
 		{100, "Continue"},
 		{200, "OK"},
 		{204, "No Content"},
+		{304, "Not Modified"},
 		{400, "Bad Request"},
 		{401, "Unauthorized"},
 		{403, "Forbidden"},

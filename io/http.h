@@ -19,6 +19,7 @@ struct http_request {		   /* views into the parser, valid until http_next */
 	const char *content_type;  /* "" when absent */
 	const char *authorization; /* "" when absent, as are all below */
 	const char *origin;
+	const char *if_none_match;
 	const char *requested_method, *requested_headers; /* Access-Control-Request-... */
 	const char *body;
 	size_t body_bytes;

@@ -55,6 +55,7 @@ struct config {
 	uint32_t idle_seconds;		 /* 75 without a request, then a connection is closed */
 	uint32_t request_seconds;	 /* 30 for a request to arrive, then 408 */
 	uint32_t max_queue;		 /* 64 calls in flight or waiting, then 429 */
+	bool dashboard;			 /* yes: GET / is a page that shows how everything is */
 	bool metrics_aliases;		 /* yes: /metrics also has llama-server's and vLLM's names */
 	uint32_t hang_seconds;		 /* 8: a process with work and without progress for so long is replaced */
 	char user[64];			 /* of the children when started as root; "" stays, capabilities are dropped */

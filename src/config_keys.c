@@ -232,6 +232,10 @@ static const struct config_key server_keys[] = {
 	{"metrics_aliases", KEY_BOOL, MEMBER(metrics_aliases), .fallback = "yes",
 	 .help = "Whether /metrics gives the figures also under the names that llama-server (llamacpp:...) and vLLM "
 		 "(vllm:...) have for them, so that dashboards and scalers made for those work as they are."},
+	{"dashboard", KEY_BOOL, MEMBER(dashboard), .fallback = "yes",
+	 .help = "Whether GET / answers with the dashboard, a page for browsers that shows nodes, workers, models and "
+		 "queues and lets a model be talked to. It needs no key itself, and asks for the key that its requests "
+		 "need."},
 	{"hang_seconds", KEY_NUMBER, MEMBER(hang_seconds), .min = 2, .max = 3600, .fallback = "8",
 	 .help = "A worker or front that makes no progress for so long is killed and replaced. Idle processes show "
 		 "progress by waking up."},

@@ -221,6 +221,7 @@ struct message_serve {
 	uint32_t max_running;	  /* calls that a worker computes at a time */
 	uint32_t max_workers;	  /* channels there will be at a time, at most */
 	uint32_t metrics_aliases; /* 1: figures also under the names of other programs */
+	uint32_t dashboard;	  /* 1: GET / is a page */
 	uint32_t prefix_cache;	  /* 1: workers keep prompts, so that prompts which begin alike should meet */
 	uint32_t http_adapters;	  /* 1: clients may load and unload adapters */
 	struct idset cpus;	  /* where the front runs; empty: anywhere */

@@ -9,7 +9,7 @@
 #include "src/front/metrics_text.h"
 
 /* Every status the front sends, so that a label can't grow without bound; 0 stands for any other. */
-static const int codes[METRICS_CODES] = {200, 204, 400, 401, 403, 404, 405, 408, 409, 413,
+static const int codes[METRICS_CODES] = {200, 204, 304, 400, 401, 403, 404, 405, 408, 409, 413,
 					 414, 417, 429, 431, 500, 501, 502, 503, 505, 0};
 
 static const char *const path_of[N_ROUTES] = {
@@ -22,6 +22,7 @@ static const char *const path_of[N_ROUTES] = {
 	[ROUTE_TEMPLATE] = "/apply-template",
 	[ROUTE_MODELS] = "/v1/models",
 	[ROUTE_MODEL] = "/v1/models/{model}",
+	[ROUTE_DASHBOARD] = "/",
 	[ROUTE_STATUS] = "/v1/status",
 	[ROUTE_HEALTH] = "/health",
 	[ROUTE_METRICS] = "/metrics",

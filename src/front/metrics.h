@@ -21,6 +21,7 @@ enum front_route {
 	ROUTE_MODELS,
 	ROUTE_MODEL,
 	ROUTE_STATUS,
+	ROUTE_DASHBOARD,
 	ROUTE_HEALTH,
 	ROUTE_METRICS,
 	ROUTE_OTHER, /* no such path, or not HTTP */

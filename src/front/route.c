@@ -5,6 +5,7 @@
 #include "src/api/request.h"
 #include "src/clock.h"
 #include "src/front/front.h"
+#include "src/front/dashboard.h"
 #include "src/front/exchange.h"
 #include "src/front/overview.h"
 #include "src/front/reply.h"
@@ -76,6 +77,14 @@ void route_request(struct connection *connection, const struct http_request *htt
 	connection_set_lines(connection, cors_lines(&front->cors, http->origin));
 	if (cors_is_preflight(&front->cors, http)) { /* browsers show no key when they ask this */
 		reply_preflight(front, connection, http);
+		return;
+	}
+	/* The page holds nothing of this server, and asks for the key that its own requests need. */
+	if (front->order.dashboard && strcmp(http->path, "/") == 0) {
+		if (is_get(http))
+			dashboard_answer(front, connection, http);
+		else
+			reply_wrong_method(front, connection, ROUTE_DASHBOARD, "GET, HEAD");
 		return;
 	}
 	/* Whoever watches the service needs no key to see that it lives. */

@@ -198,6 +198,7 @@ void front_start(struct parent *parent)
 		.max_workers = c->n_models * parent->plan.n_workers, /* and for each its successor's channel */
 		.http_adapters = c->adapter_dir[0] != '\0',
 		.metrics_aliases = c->metrics_aliases,
+		.dashboard = c->dashboard,
 		.prefix_cache = c->prefix_cache_bytes != 0,
 		.cpus = parent->plan.io_cpus,
 		.uid = parent->uid,
