@@ -164,9 +164,9 @@ def odd_texts(seed):
     return out + ["".join(rng.choice(joining) for _ in range(rng.randint(1, 12))) for _ in range(8000)]
 
 
-def run(path, samples):
+def run(path, samples, *how):
     records = b"".join(struct.pack("<I", len(t.encode())) + t.encode() for t in samples)
-    done = subprocess.run([ENCODE, path], input=records, capture_output=True, timeout=120)
+    done = subprocess.run([ENCODE, path, *how], input=records, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
     lines = done.stdout.decode().splitlines()
     assert len(lines) == len(samples)
@@ -187,6 +187,50 @@ def test_ids_and_texts(tokenizer, tmp_path):
             want = want[1:]  # a text that begins with the begin token gets no second one here
         assert ids == want, repr(text)
         assert decoded.decode(errors="replace") == tokenizer.decode(ids, skip_special_tokens=True), repr(text)
+
+
+SPEECH = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|de|>", "<|notimestamps|>"]
+
+
+def speech():
+    """Of the shape of Whisper's: two tokens before every text, and times that are tokens, but not special."""
+    tokenizer = byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False))
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in SPEECH])
+    tokenizer.add_tokens([f"<|{i * 0.02:.2f}|>" for i in range(1501)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<|startoftranscript|> <|notimestamps|> $A <|endoftext|>",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in SPEECH])
+    return tokenizer
+
+
+def check_speech(tokenizer, path):
+    rng = random.Random(9)
+    named = SPEECH + ["<|0.00|>", "<|0.02|>", "<|29.98|>", "<|30.00|>", "<|30.02|>", "<|0.0|>"]
+    samples = texts(10) + odd_texts(11) + [
+        "".join(rng.choice(named + PIECES) for _ in range(rng.randint(1, 9))) for _ in range(2000)]
+    for text, (ids, decoded) in zip(samples, run(path, samples, "bare")):
+        assert ids == tokenizer.encode(text, add_special_tokens=False).ids, repr(text)
+        assert decoded.decode(errors="replace") == tokenizer.decode(ids, skip_special_tokens=False), repr(text)
+
+
+def test_a_speech_models(tmp_path):
+    path = str(tmp_path / "tokenizer.json")
+    tokenizer = speech()
+    tokenizer.save(path)
+    check_speech(tokenizer, path)
+    done = subprocess.run([ENCODE, path], input=b"", capture_output=True, timeout=60)
+    assert done.returncode == 2 and b"post_processor: single" in done.stdout
+
+
+WHISPER = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"),
+                       "weightd/models/whisper-base/tokenizer.json")
+
+
+@pytest.mark.skipif(not os.path.exists(WHISPER), reason="weightctl pull whisper-base was not done")
+def test_whispers():
+    tokenizer = Tokenizer.from_file(WHISPER)
+    assert tokenizer.get_vocab_size() == 51865
+    check_speech(tokenizer, WHISPER)
 
 
 REFUSED = {
