@@ -92,15 +92,65 @@ static int set_member(struct catalogue_model *model, const char *value, struct e
 	return braces_count(value) ? 0 : err_set(err, -EINVAL, "braces may only hold the first part's number");
 }
 
-static int set_sha256(struct catalogue_model *model, const char *value, struct err *err)
+static int read_sha256(const char *value, uint8_t out[CATALOGUE_SHA256_BYTES], struct err *err)
 {
 	if (strlen(value) != 2 * CATALOGUE_SHA256_BYTES || strspn(value, "0123456789abcdefABCDEF") != strlen(value))
 		return err_set(err, -EINVAL, "must be 64 hexadecimal digits");
 	for (unsigned i = 0; i < CATALOGUE_SHA256_BYTES; i++) {
 		const char digits[3] = {value[2 * i], value[2 * i + 1]};
-		model->sha256[i] = (uint8_t)strtoul(digits, NULL, 16);
+		out[i] = (uint8_t)strtoul(digits, NULL, 16);
 	}
 	return 0;
+}
+
+static int set_sha256(struct catalogue_model *model, const char *value, struct err *err)
+{
+	return read_sha256(value, model->sha256, err);
+}
+
+static int set_folder(struct catalogue_model *model, const char *value, struct err *err)
+{
+	return set_word(model->folder, sizeof model->folder, value, "._-+", err);
+}
+
+/* "MEMBER SHA256" */
+static int add_beside(struct catalogue_model *model, const char *entry, struct err *err)
+{
+	char member[sizeof model->beside->member], digest[2 * CATALOGUE_SHA256_BYTES + 2];
+	if (model->n_beside == CATALOGUE_BESIDE_MAX)
+		return err_set(err, -EINVAL, "more than %d files", CATALOGUE_BESIDE_MAX);
+	if (sscanf(entry, "%255s %65s", member, digest) != 2)
+		return err_set(err, -EINVAL, "must be MEMBER SHA256, and so on");
+	struct catalogue_beside *beside = &model->beside[model->n_beside];
+	int rc = set_word(beside->member, sizeof beside->member, member, "._-+/", err);
+	const char *file = catalogue_beside_file(beside);
+	if (rc == 0 && (strstr(member, "..") || !isalnum((unsigned char)file[0])))
+		rc = err_set(err, -EINVAL, "must be a path to a file inside the archive, without '..'");
+	for (uint32_t i = 0; i < model->n_beside && rc == 0; i++)
+		if (strcmp(file, catalogue_beside_file(&model->beside[i])) == 0)
+			rc = err_set(err, -EINVAL, "two files are called %.60s", file);
+	if (rc == 0)
+		rc = read_sha256(digest, beside->sha256, err);
+	model->n_beside += rc == 0;
+	return rc;
+}
+
+static int set_beside(struct catalogue_model *model, const char *value, struct err *err)
+{
+	int rc = 0;
+	for (const char *at = value; rc == 0; at++) {
+		char entry[400];
+		size_t n = strcspn(at, ",");
+		if (n >= sizeof entry)
+			return err_set(err, -EINVAL, "must be MEMBER SHA256, and so on");
+		memcpy(entry, at, n);
+		entry[n] = '\0';
+		rc = add_beside(model, entry, err);
+		at += n;
+		if (!*at)
+			break;
+	}
+	return rc;
 }
 
 static int set_bytes(struct catalogue_model *model, const char *value, struct err *err)
@@ -142,7 +192,8 @@ static const struct catalogue_key {
 	{"source", set_source, false},	 {"package", set_package, false}, {"version", set_version, false},
 	{"member", set_member, false},	 {"sha256", set_sha256, false},	  {"bytes", set_bytes, false},
 	{"licence", set_licence, false}, {"about", set_about, true},	  {"terms", set_terms, true},
-	{"parts", set_parts, true},	 {"file", set_file, true},
+	{"parts", set_parts, true},	 {"file", set_file, true},	  {"folder", set_folder, true},
+	{"beside", set_beside, true},
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
@@ -163,6 +214,13 @@ static int section_complete(const struct reading *reading, struct err *err)
 				       model->name);
 	if (model->own_file[0])
 		model->file = model->own_file;
+	if (model->n_beside && !model->folder[0])
+		return err_set(err, -EINVAL, "section [%s] has files beside the first: it needs the key 'folder'",
+			       model->name);
+	for (uint32_t i = 0; i < model->n_beside; i++)
+		if (!strcmp(model->file, catalogue_beside_file(&model->beside[i])))
+			return err_set(err, -EINVAL, "section [%s] has two files that are called %s", model->name,
+				       model->file);
 	if (model->n_parts < 2 && (strchr(model->package, '{') || strchr(model->member, '{')))
 		return err_set(err, -EINVAL, "section [%s] has braces for parts, but no key 'parts'", model->name);
 	if (model->n_parts > 1 && (!strchr(model->package, '{') || !model->own_file[0]))
@@ -219,6 +277,17 @@ int catalogue_load(const char *path, struct catalogue **out, struct err *err)
 	}
 	*out = reading.catalogue;
 	return 0;
+}
+
+const char *catalogue_place(const struct catalogue_model *model)
+{
+	return model->folder[0] ? model->folder : model->file;
+}
+
+const char *catalogue_beside_file(const struct catalogue_beside *beside)
+{
+	const char *slash = strrchr(beside->member, '/');
+	return slash ? slash + 1 : beside->member;
 }
 
 int catalogue_part(const char *pattern, uint32_t part, char *out, size_t size)

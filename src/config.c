@@ -243,7 +243,7 @@ static int find_written_models(struct config *config, const struct catalogue *ca
 			const struct catalogue_model *known = catalogue_find(catalogue, model->pull, &why);
 			if (!known)
 				return err_set(err, -EINVAL, "[model %s]: pull: %s", model->name, why.text);
-			file = known->file;
+			file = catalogue_place(known);
 		}
 		int rc = set_path(model->path, config->model_dir, file, "model", model->name, err);
 		if (rc < 0)
@@ -259,7 +259,7 @@ static int find_pulled_models(struct config *config, const struct catalogue *cat
 		const struct catalogue_model *known = &catalogue->models[i];
 		struct config_model *model = &config->models[config->n_models];
 		memset(model, 0, sizeof *model);
-		int rc = set_path(model->path, config->model_dir, known->file, "model", known->name, err);
+		int rc = set_path(model->path, config->model_dir, catalogue_place(known), "model", known->name, err);
 		if (rc < 0)
 			return rc;
 		if (config_check_model_name(known->name, NULL) < 0 || access(model->path, F_OK) < 0)

@@ -120,10 +120,12 @@ static int fetch(const struct pull_request *request, int directory, const char *
 		rc = pull_extract(request, private, err);
 	if (rc < 0)
 		return rc;
-	int n = snprintf(fresh, sizeof fresh, "%s/%s", private, request->model->file);
+	int n = snprintf(fresh, sizeof fresh, "%s/%s", private, catalogue_place(request->model));
 	if (n < 0 || (size_t)n >= sizeof fresh)
 		return err_set(err, -ENAMETOOLONG, "the model directory's path is too long");
-	if (rename(fresh, path) < 0 || fsync(directory) < 0)
+	/* A folder that is there changes places with the new one and goes with the private directory. */
+	bool exchange = request->model->folder[0] && access(path, F_OK) == 0;
+	if (renameat2(AT_FDCWD, fresh, AT_FDCWD, path, exchange ? RENAME_EXCHANGE : 0) < 0 || fsync(directory) < 0)
 		return err_set(err, -errno, "%.180s: %s", path, strerror(errno));
 	return 0;
 }
@@ -132,7 +134,7 @@ int pull(const struct pull_request *request, struct pull_result *out, struct err
 {
 	struct pull_result result = {.was_there = false};
 	char private[1100];
-	int n = snprintf(result.path, sizeof result.path, "%s/%s", request->directory, request->model->file);
+	int n = snprintf(result.path, sizeof result.path, "%s/%s", request->directory, catalogue_place(request->model));
 	if (n < 0 || (size_t)n >= sizeof result.path)
 		return err_set(err, -ENAMETOOLONG, "the model directory's path is too long");
 	int rc = make_directories(request->directory, err);

