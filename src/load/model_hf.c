@@ -123,7 +123,8 @@ static int fill(const struct model_hf *folder, enum model_quantize quantize, str
 int model_hf_plan(const struct model_hf *folder, enum model_quantize quantize, struct model_plan *out, struct err *err)
 {
 	struct model_plan plan = {0};
-	int rc = fill(folder, quantize, &plan, err);
+	int rc = model_hf_is_speech(folder) ? model_hf_plan_speech(folder, quantize, &plan, err)
+					    : fill(folder, quantize, &plan, err);
 	if (rc) {
 		model_plan_fini(&plan);
 		return rc;

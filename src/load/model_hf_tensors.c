@@ -15,8 +15,8 @@ struct entry {
 	struct model_source source;
 };
 
-static int refuse(const struct model_hf_file *file, const struct safetensors_tensor *tensor, int code, const char *what,
-		  struct err *err)
+int model_hf_refuse_tensor(const struct model_hf_file *file, const struct safetensors_tensor *tensor, int code,
+			   const char *what, struct err *err)
 {
 	char quoted[SAFETENSORS_QUOTE_BYTES];
 	return err_set(err, code, "%.64s: offset %" PRIu64 ": tensor '%s': %s", file->name, tensor->offset,
@@ -25,8 +25,7 @@ static int refuse(const struct model_hf_file *file, const struct safetensors_ten
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
-/* NULL: no file has it; *file is the one that does. */
-static const struct safetensors_tensor *find(const struct model_hf *folder, const char *name, uint32_t *file)
+const struct safetensors_tensor *model_hf_find_tensor(const struct model_hf *folder, const char *name, uint32_t *file)
 {
 	for (uint32_t i = 0; i < folder->n; i++) {
 		const struct safetensors_tensor *found =
@@ -39,8 +38,7 @@ static const struct safetensors_tensor *find(const struct model_hf *folder, cons
 	return NULL;
 }
 
-/* What the index says is so, and there is no more: then no tensor is in two files, either. */
-static int check_index(const struct model_hf *folder, struct err *err)
+int model_hf_check_index(const struct model_hf *folder, struct err *err)
 {
 	const struct hf_json *index = &folder->index;
 	yyjson_val *map = hf_json_find(index, "weight_map"), *key, *value,
@@ -74,7 +72,7 @@ static int check_index(const struct model_hf *folder, struct err *err)
 
 /* --- placing ---------------------------------------------------------------------------------- */
 
-static uint32_t stored_kind(enum safetensors_type type)
+uint32_t model_hf_stored_kind(enum safetensors_type type)
 {
 	return type == SAFETENSORS_F32 ? PACK_F32 : type == SAFETENSORS_F16 ? PACK_F16 : PACK_BF16;
 }
@@ -109,7 +107,8 @@ static int place(const struct model_hf *folder, const struct family_tensor *expe
 {
 	char name[FAMILY_NAME_BYTES], what[96];
 	uint32_t file = 0;
-	const struct safetensors_tensor *found = find(folder, family_tensor_hf_name(expected, name), &file);
+	const struct safetensors_tensor *found =
+		model_hf_find_tensor(folder, family_tensor_hf_name(expected, name), &file);
 	if (!found)
 		return err_set(err, -EINVAL, "tensor '%s': is missing", name);
 	bool fits = expected->vector
@@ -119,9 +118,9 @@ static int place(const struct model_hf *folder, const struct family_tensor *expe
 		snprintf(what, sizeof what, "shape: %u dimensions, %" PRIu64 " x %" PRIu64 ", expected %u x %u",
 			 found->n_dims, found->dim[0], found->dim[1],
 			 expected->vector ? expected->cols : expected->rows, expected->vector ? 1 : expected->cols);
-		return refuse(&folder->files[file], found, -EINVAL, what, err);
+		return model_hf_refuse_tensor(&folder->files[file], found, -EINVAL, what, err);
 	}
-	uint32_t stored = stored_kind(found->type);
+	uint32_t stored = model_hf_stored_kind(found->type);
 	*out = (struct entry){
 		.source = {.file = file,
 			   .kind = stored,
@@ -192,7 +191,7 @@ static int check_leftovers(const struct model_hf *folder, const struct entry *en
 			if (repeats(&tensor->name, plan->config.tied_head))
 				continue;
 			snprintf(what, sizeof what, "a %s model has no use for it here", plan->family->name);
-			return refuse(&folder->files[file], tensor, -ENOTSUP, what, err);
+			return model_hf_refuse_tensor(&folder->files[file], tensor, -ENOTSUP, what, err);
 		}
 	}
 	return 0;
@@ -202,7 +201,7 @@ int model_hf_plan_tensors(const struct model_hf *folder, enum model_quantize qua
 			  struct model_plan *plan, struct err *err)
 {
 	uint32_t file;
-	bool has_head = find(folder, "lm_head.weight", &file) != NULL;
+	bool has_head = model_hf_find_tensor(folder, "lm_head.weight", &file) != NULL;
 	plan->config.tied_head = tie == MODEL_HF_TIE_UNSAID ? !has_head : tie == MODEL_HF_TIED;
 	plan->n_tensors = family_n_tensors(&plan->config);
 	plan->tensors = calloc(plan->n_tensors, sizeof *plan->tensors);
@@ -212,7 +211,7 @@ int model_hf_plan_tensors(const struct model_hf *folder, enum model_quantize qua
 			 ? 0
 			 : err_set(err, -ENOMEM, "no memory for %u tensors", plan->n_tensors);
 	if (rc == 0 && folder->index.document)
-		rc = check_index(folder, err);
+		rc = model_hf_check_index(folder, err);
 	if (rc == 0)
 		rc = place_all(folder, quantize, entries, plan, err);
 	if (rc == 0)

@@ -172,6 +172,59 @@ START_TEST(ctranslate2_becomes_what_was_written)
 }
 END_TEST
 
+START_TEST(hugging_faces_becomes_what_was_written)
+{
+	struct speech_files files;
+	struct loaded loaded;
+	struct opened o;
+	struct err err = {""};
+	speech_files_hf(&files, (enum speech_type)_i);
+	for (enum model_quantize quantize = MODEL_AS_STORED; quantize <= MODEL_BF16; quantize++) {
+		ck_assert_msg(load(&files, quantize, &loaded, &err) == 0, "%s", err.text);
+		open_copy(&loaded, &o);
+		check_tensors(&o);
+		check_speech(&o.model);
+		check_tokenizer(&o.model);
+		close_copy(&o);
+		loaded_discard(&loaded);
+	}
+	speech_files_free(&files);
+}
+END_TEST
+
+/* The same weights in two formats are the same image but for the order of its tensors: made 8 bits, too. */
+START_TEST(formats_agree)
+{
+	struct speech_files files[2];
+	struct loaded loaded;
+	struct opened o[2];
+	struct err err = {""};
+	speech_files_ctranslate2(&files[0], (enum speech_type)_i);
+	speech_files_hf(&files[1], (enum speech_type)_i);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_msg(load(&files[i], MODEL_INT8, &loaded, &err) == 0, "%s", err.text);
+		open_copy(&loaded, &o[i]);
+		loaded_discard(&loaded); /* its name is the next one's; the mapping stays */
+	}
+	const char *base[2] = {(const char *)o[0].image, (const char *)o[1].image};
+	const struct image_tensor *a = (const void *)(base[0] + o[0].image->tensors_offset),
+				  *b = (const void *)(base[1] + o[1].image->tensors_offset);
+	ck_assert_uint_eq(o[0].image->n_tensors, o[1].image->n_tensors);
+	for (uint32_t i = 0; i < o[0].image->n_tensors; i++) {
+		uint32_t k = 0;
+		while (b[k].role != a[i].role || b[k].layer != a[i].layer)
+			k++;
+		ck_assert_uint_eq(a[i].kind, b[k].kind);
+		ck_assert_uint_eq(a[i].bytes, b[k].bytes);
+		ck_assert_mem_eq(base[0] + a[i].offset, base[1] + b[k].offset, a[i].bytes);
+	}
+	for (int i = 0; i < 2; i++) {
+		close_copy(&o[i]);
+		speech_files_free(&files[i]);
+	}
+}
+END_TEST
+
 /* Values are exact in bfloat16, so they are what was written, but for those that 8 bits and a scale were. */
 START_TEST(weights_are_made_smaller)
 {
@@ -361,6 +414,40 @@ START_TEST(what_lies_beside_is_checked)
 }
 END_TEST
 
+START_TEST(hugging_faces_of_wrong_fields)
+{
+	static const struct {
+		const char *file, *from, *to;
+		int code;
+		const char *what;
+	} wrong[] = {
+		{"config.json", "\"gelu\"", "\"relu\"", -ENOTSUP, "'activation_function': 'relu'"},
+		{"config.json", "ForConditionalGeneration", "ForAudioClassification_x", -ENOTSUP, "'architectures.0'"},
+		{"config.json", "embedding\":false", "embedding\":true ", -ENOTSUP, "'scale_embedding': true"},
+		{"config.json", "\"d_model\":64", "\"d_modal\":64", -EINVAL, "'d_model': is missing"},
+		{"config.json", "\"encoder_attention_heads\":4", "\"encoder_attention_heads\":2", -ENOTSUP,
+		 "'encoder_attention_heads': 2"},
+		{"config.json", "\"encoder_ffn_dim\":96", "\"encoder_ffn_dim\":64", -ENOTSUP, "'encoder_ffn_dim': 64"},
+		{"config.json", "\"encoder_layers\":3", "\"encoder_layers\":4", -EINVAL, "encoder.layers.3"},
+		{"config.json", "\"encoder_layers\":3", "\"encoder_layers\":2", -ENOTSUP,
+		 "encoder.layers.2.fc1.weight': a whisper model has no use"},
+		{"config.json", "\"encoder_layers\":3", "\"encoder_layers\":0", -EINVAL, "encoder.block_count: 0"},
+		{"config.json", "\"num_mel_bins\":80", "\"num_mel_bins\":96", -EINVAL, "conv1.weight': shape"},
+		{"config.json", "\"vocab_size\":286", "\"vocab_size\":285", -EINVAL, "embed_tokens.weight': shape"},
+		{"generation_config.json", "[1,3]", "[2,3]", -EINVAL, "'alignment_heads': item 1"},
+		{"model.safetensors", "layers.1.fc2.bias", "layers.1.fc2.bios", -EINVAL, "fc2.bias': is missing"},
+		{"model.safetensors", "\"shape\":[64,80,3]", "\"shape\":[64,3,80]", -EINVAL, "conv1.weight': shape"},
+	};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		struct speech_files files;
+		speech_files_hf(&files, SPEECH_F16);
+		memcpy(find(speech_files_get(&files, wrong[i].file), wrong[i].from), wrong[i].to, strlen(wrong[i].to));
+		refused(&files, wrong[i].code, wrong[i].what);
+		speech_files_free(&files);
+	}
+}
+END_TEST
+
 /* Heads and languages that nobody names are the upper layers' and those between two tokens. */
 START_TEST(what_is_not_said_is_inferred)
 {
@@ -398,6 +485,9 @@ int main(void)
 	tcase_add_test(tcase, ctranslate2_whose_keys_have_a_bias);
 	tcase_add_test(tcase, ctranslate2_of_wrong_scales);
 	tcase_add_test(tcase, what_lies_beside_is_checked);
+	tcase_add_loop_test(tcase, hugging_faces_becomes_what_was_written, 0, 3);
+	tcase_add_loop_test(tcase, formats_agree, 0, 3);
+	tcase_add_test(tcase, hugging_faces_of_wrong_fields);
 	tcase_add_test(tcase, what_is_not_said_is_inferred);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);

@@ -44,6 +44,7 @@ enum {
 };
 
 void speech_files_ctranslate2(struct speech_files *out, enum speech_type type);
+void speech_files_hf(struct speech_files *out, enum speech_type type); /* not int8 */
 void speech_files_free(struct speech_files *files);
 struct speech_file *speech_files_get(struct speech_files *files, const char *name);
 
