@@ -34,7 +34,7 @@ static float exp_negative(float x)
 {
 	const float round = 12582912.0f; /* 1.5 * 2^23: adding it leaves no bits behind the point */
 	float y = x * 1.44269504f;
-	y = y < -126.0f ? -126.0f : y;
+	y = y > -126.0f ? y : -126.0f; /* NaN, too */
 	float whole = (y + round) - round, part = (y - whole) * 0.69314718f;
 	float power = 1 + part * (1 + part * (0.5f + part * (1.0f / 6 + part * (1.0f / 24 + part * (1.0f / 120)))));
 	int32_t bits = ((int32_t)whole + 127) * (1 << 23);

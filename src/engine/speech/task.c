@@ -260,6 +260,13 @@ int speech_task_feed_encoded(struct speech_task *task)
 	return 0;
 }
 
+/* Of a token among the first n; 0 in a broken row. */
+static double probability_of(const float *logits, uint32_t n, uint32_t token)
+{
+	double p = exp(logits[token] - speech_log_sum_exp(logits, n));
+	return isnan(p) ? 0 : p;
+}
+
 /* --- the language ------------------------------------------------------------------------------- */
 
 /* The most probable language, by the tokens of languages alone. */
@@ -273,7 +280,7 @@ static uint32_t hear_language(const struct speech_task *task, const float *logit
 			best = i;
 	for (uint32_t i = 0; i < task->table->n_languages; i++)
 		sum += exp((double)logits[languages[i].token] - logits[languages[best].token]);
-	*probability = (float)(1 / sum);
+	*probability = isnan(sum) ? 0 : (float)(1 / sum); /* of a broken row */
 	return best;
 }
 
@@ -473,8 +480,7 @@ static int feed_prompt(struct speech_task *task, float *logits)
 {
 	uint32_t n_vocab = task->rules.n_vocab;
 	float *last = logits + (size_t)(task->want.n_rows - 1) * n_vocab;
-	double silence = exp(logits[task->table->no_speech] - speech_log_sum_exp(logits, n_vocab));
-	task->no_speech_probability = isnan(silence) ? 0 : silence; /* of a broken row */
+	task->no_speech_probability = probability_of(logits, n_vocab, task->table->no_speech);
 	if (task->first_logits)
 		memcpy(task->first_logits, last, n_vocab * sizeof *last);
 	task->temperature = 0;
@@ -493,8 +499,7 @@ int speech_task_feed_logits(struct speech_task *task, float *logits)
 void speech_task_feed_align_logits(struct speech_task *task, const float *logits)
 {
 	uint32_t token = task->prompt[task->want.rows[0] + 1 + task->n_probabilities];
-	task->token_probabilities[task->n_probabilities++] =
-		(float)exp(logits[token] - speech_log_sum_exp(logits, task->table->eot));
+	task->token_probabilities[task->n_probabilities++] = (float)probability_of(logits, task->table->eot, token);
 }
 
 int speech_task_feed_attention(struct speech_task *task, const float *weights, uint32_t n_positions)
