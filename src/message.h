@@ -109,7 +109,8 @@ struct message_load {
 	uint32_t quantize; /* enum model_quantize (src/load/model_quantize.h) */
 	uint32_t n_files;  /* 1 to SEGMENT_FILES_MAX, which follow */
 	uint32_t n_nodes;
-	uint16_t node[64]; /* a copy on each, the first is filled from the files */
+	uint64_t served_bytes; /* of each of the copies that these replace, the largest; 0: there are none */
+	uint16_t node[64];     /* a copy on each, the first is filled from the files */
 	/* Further nodes that copy i is interleaved over: the next n_more[i] of more[]. */
 	uint8_t n_more[64];
 	uint16_t more[192];
@@ -377,7 +378,7 @@ struct message_front_ready { /* the front's */
 
 struct message_failed {
 	struct err err;
-	int32_t code; /* -errno */
+	int32_t code; /* -errno; of a loader that found no room, -EXFULL: there is some once what is served is gone */
 };
 
 struct message_adapter {

@@ -100,20 +100,45 @@ static unsigned list_short(const struct load_room *room, const struct message_lo
 	return n_short;
 }
 
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* Whether each copy would fit where a served one is, once that is gone and while all others are there. */
+static bool fits_in_turn(const struct load_room *room, const struct message_load *order, uint64_t total_bytes)
+{
+	for (uint32_t i = 0; i < order->n_nodes; i++) {
+		struct idset nodes;
+		load_order_nodes(order, order->node[i], &nodes);
+		unsigned n = idset_count(&nodes);
+		for (int node = idset_first(&nodes); node >= 0; node = idset_next(&nodes, node))
+			if (add(free_on(room, (unsigned)node), order->served_bytes / n) < part_bytes(total_bytes, n))
+				return false;
+	}
+	return order->served_bytes && add(room->group_bytes, order->served_bytes) >= part_bytes(total_bytes, 1);
+}
+
 int load_room_check(const struct load_room *room, const struct message_load *order, uint64_t total_bytes,
 		    struct err *err)
 {
 	char nodes[120], advice[80];
 	uint64_t needed;
 	if (list_short(room, order, total_bytes, nodes, sizeof nodes, &needed)) {
+		if (fits_in_turn(room, order, total_bytes))
+			return err_set(err, -EXFULL, "%llu MiB free are needed on a node: %s",
+				       (unsigned long long)needed >> 20, nodes);
 		advise(room, total_bytes, advice, sizeof advice);
 		return err_set(err, -ENOMEM, "%llu MiB free are needed on a node: %s%s",
 			       (unsigned long long)needed >> 20, nodes, advice);
 	}
 	if (group_fits(room, total_bytes, order->n_nodes))
 		return 0;
-	advise(room, total_bytes, advice, sizeof advice);
-	return err_set(err, -ENOMEM, "%u x %llu MiB are needed, the control group has %llu MiB left (MemoryMax=)%s",
+	int rc = fits_in_turn(room, order, total_bytes) ? -EXFULL : -ENOMEM;
+	*advice = '\0';
+	if (rc == -ENOMEM)
+		advise(room, total_bytes, advice, sizeof advice);
+	return err_set(err, rc, "%u x %llu MiB are needed, the control group has %llu MiB left (MemoryMax=)%s",
 		       order->n_nodes, (unsigned long long)total_bytes >> 20,
 		       (unsigned long long)room->group_bytes >> 20, advice);
 }

@@ -21,7 +21,8 @@ struct load_room {
 /* What there is now. A figure that may not be read is taken for enough: segments are made in steps that look again. */
 void load_room_read(const struct topology *topology, struct load_room *out);
 
-/* 0, or -ENOMEM for copies of `total_bytes` each where the order wants them. */
+/* 0, or -ENOMEM for copies of `total_bytes` each where the order wants them; -EXFULL: not beside the copies that the
+ * order says are served, but in their place, so one node after the other. */
 int load_room_check(const struct load_room *room, const struct message_load *order, uint64_t total_bytes,
 		    struct err *err);
 

@@ -98,3 +98,11 @@ void fdstore_remove(struct fdstore *store, const char *name)
 		sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
 	store->n = left;
 }
+
+void fdstore_settle(const struct fdstore *store)
+{
+	enum { PATIENCE_US = 1000000 };
+	int rc = store->room ? sd_notify_barrier(0, PATIENCE_US) : 0;
+	if (rc < 0)
+		log_warning("the service manager has not said that it let go of stored copies: %s", strerror(-rc));
+}

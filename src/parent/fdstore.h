@@ -38,4 +38,7 @@ bool fdstore_keep(struct fdstore *store, const char *name, int fd);
 /* Removes all that is stored under `name`, if anything is. */
 void fdstore_remove(struct fdstore *store, const char *name);
 
+/* Waits, a second at most, until the service manager has done so: what was removed has no memory any more. */
+void fdstore_settle(const struct fdstore *store);
+
 #endif

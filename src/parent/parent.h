@@ -52,6 +52,7 @@ static inline bool copy_is_degraded(const struct parent_copy *copy)
 
 enum change_state {
 	CHANGE_NONE,
+	CHANGE_DRAINING, /* calls end that are on nodes whose copies make room for the next ones */
 	CHANGE_WAITING,	 /* for the loader */
 	CHANGE_FILLING,	 /* the copies are being made */
 	CHANGE_STARTING, /* workers attach them, and get no calls yet */
@@ -66,6 +67,9 @@ struct parent_change {
 	uint64_t ticket;     /* of the operator who waits for it; 0: nobody */
 	uint64_t next;	     /* of one who wants another change after this one; 0: nobody */
 	bool from_memory;    /* made from a copy that is served; false: from the model's files */
+	struct idset rest;   /* whose copies it replaces after these, one node after the other */
+	bool freed;	     /* the copies that it replaces went before these came */
+	bool restores;	     /* these come in place of some that went for what then failed */
 	struct load_pace pace;
 	char fault[256]; /* why the last one was given up; "": it was not */
 	uint32_t n_copies;
@@ -178,6 +182,7 @@ struct parent {
 	bool owns_socket; /* we made the Unix socket's file */
 	struct child loader, front, verifier, adapter_loader;
 	uint32_t loading; /* index of the model being loaded */
+	int loader_code;  /* of loader_fault: -errno */
 	char loader_fault[256], front_fault[256];
 	char front_end[256];			      /* how the last front ended */
 	bool front_ready, front_served, front_proven; /* served: ever; proven: the present one */

@@ -72,6 +72,11 @@ uint32_t leftovers_generation(const struct parent *parent, const char *model);
 bool generation_begin(struct parent *parent, struct parent_model *model, const struct idset *nodes, uint64_t ticket);
 /* All of the copies are there: workers for them start, and when they are ready calls go to them. */
 void generation_filled(struct parent *parent, struct parent_model *model);
+/* There is no room for them beside what they replace, as `text` says, but in its place. False: then nobody would serve
+ * meanwhile, which `text` says, too. */
+bool generation_in_turn(struct parent *parent, struct parent_model *model, char text[256]);
+/* What made room for them may still be mapped by somebody. */
+bool generation_waits_for_memory(const struct parent *parent, const struct parent_model *model);
 /* They can't be had: what is served goes on to be. */
 void generation_failed(struct parent *parent, struct parent_model *model, const char *text);
 /* Workers of the model on standby serve from now on, those that serve on nodes of `retired` no more. */

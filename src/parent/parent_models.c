@@ -94,6 +94,18 @@ int order_fill(const struct parent *parent, const char *path, const char *name, 
 	return 0;
 }
 
+/* Of the copies that a change replaces, the largest. */
+static uint64_t replaced_bytes(const struct parent_model *model)
+{
+	uint64_t most = 0;
+	for (uint32_t i = 0; i < model->n_copies; i++) {
+		const struct message_segment *segment = &model->copies[i].segment;
+		if (idset_has(&model->change.nodes, segment->node) && segment->report.total_bytes > most)
+			most = segment->report.total_bytes;
+	}
+	return most;
+}
+
 static int make_order(const struct parent *parent, const struct parent_model *model, const struct model_files *files,
 		      struct message_load *order, struct err *err)
 {
@@ -101,6 +113,8 @@ static int make_order(const struct parent *parent, const struct parent_model *mo
 	int rc = order_fill(parent, files->path, model->config->name,
 			    changes ? model->change.generation : model->generation,
 			    changes ? &model->change.nodes : &parent->plan.copy_nodes, order, err);
+	if (changes)
+		order->served_bytes = replaced_bytes(model);
 	order->n_files = files->n;
 	order->quantize = files->quantize;
 	return rc;
@@ -165,13 +179,20 @@ static void order_or_hang_up(struct parent *parent, const struct parent_model *m
 	child_hang_up(&parent->loader);
 }
 
-/* A good one; without any, a degraded one: what it says is as right as ever. */
+/* One of the newest contents, which some nodes may not have yet: a good one; without any, a degraded one, because what
+ * it says is as right as ever. */
 static const struct parent_copy *copy_to_copy(const struct parent_model *model)
 {
+	const struct parent_copy *newest = &model->copies[0];
+	for (uint32_t i = 1; i < model->n_copies; i++)
+		if (model->copies[i].segment.generation > newest->segment.generation)
+			newest = &model->copies[i];
 	for (uint32_t i = 0; i < model->n_copies; i++)
-		if (!copy_is_degraded(&model->copies[i]))
+		if (!copy_is_degraded(&model->copies[i]) &&
+		    !memcmp(model->copies[i].segment.report.digest, newest->segment.report.digest,
+			    SEGMENT_DIGEST_BYTES))
 			return &model->copies[i];
-	return &model->copies[0];
+	return newest;
 }
 
 /* The same without any file: from a copy that is served. */
@@ -183,6 +204,7 @@ static void order_copies_or_hang_up(struct parent *parent, const struct parent_m
 	int rc = order_fill(parent, model->config->path, model->config->name, model->change.generation,
 			    &model->change.nodes, &order, &err);
 	order.n_files = 1; /* which is the segment */
+	order.served_bytes = replaced_bytes(model);
 	log_info("model '%s': copies for other nodes are made from node %u's", model->config->name, from->segment.node);
 	if (!rc)
 		rc = give(parent, MESSAGE_COPY, &order, sizeof order, &from->fd, 1, &err);
@@ -218,11 +240,11 @@ static void order_first(struct parent *parent, struct parent_model *model)
 }
 
 /* The first load of a model, or the next. */
-static bool is_due(struct parent_model *model)
+static bool is_due(const struct parent *parent, struct parent_model *model)
 {
 	if (model->state == MODEL_WAITING)
 		return !model->load.due_ns || backoff_take(&model->load, clock_now_ns());
-	return model->change.state == CHANGE_WAITING;
+	return model->change.state == CHANGE_WAITING && !generation_waits_for_memory(parent, model);
 }
 
 static void begin(struct parent *parent, struct parent_model *model)
@@ -238,6 +260,7 @@ static void begin(struct parent *parent, struct parent_model *model)
 	}
 	parent->loading = (uint32_t)(model - parent->models);
 	parent->loader_fault[0] = '\0';
+	parent->loader_code = 0;
 	model->done_bytes = model->total_bytes = 0;
 	if (changes) {
 		model->change.state = CHANGE_FILLING;
@@ -254,7 +277,7 @@ static void begin(struct parent *parent, struct parent_model *model)
 void models_load_next(struct parent *parent)
 {
 	for (uint32_t i = 0; i < parent->config.n_models && !parent->loader.pid && !parent->stopping; i++)
-		if (is_due(&parent->models[i]))
+		if (is_due(parent, &parent->models[i]))
 			begin(parent, &parent->models[i]);
 }
 
@@ -378,8 +401,10 @@ void models_loader_message(struct parent *parent, struct message *message)
 		break;
 	case MESSAGE_FAILED:
 		failed = message_payload(message, sizeof *failed, 0);
-		if (failed)
-			snprintf(parent->loader_fault, sizeof parent->loader_fault, "%.255s", failed->err.text);
+		if (!failed)
+			break;
+		snprintf(parent->loader_fault, sizeof parent->loader_fault, "%.255s", failed->err.text);
+		parent->loader_code = failed->code;
 		break;
 	default:
 		log_warning("the loader sent an unexpected message, type %u", message->type);
@@ -470,6 +495,8 @@ static void ended_next(struct parent *parent, struct parent_model *model, int wa
 		return;
 	}
 	describe_end(parent, wait_status, text);
+	if (parent->loader_code == -EXFULL && generation_in_turn(parent, model, text))
+		return;
 	generation_failed(parent, model, text);
 }
 

@@ -233,4 +233,6 @@ void verify_ended(struct parent *parent, int wait_status)
 	int rc = parent->stopping ? -ENOENT : start(parent, &err);
 	if (rc && rc != -ENOENT)
 		log_warning("cannot start the verifier: %s", err.text);
+	if (rc)
+		models_load_next(parent); /* one may have waited for memory that the verifier had mapped */
 }

@@ -97,9 +97,10 @@ static void add_pace(doc d, val m, const struct load_pace *pace)
 	add_str(d, load, "limit", models_waited_for_files(pace) ? "reading" : "packing");
 }
 
+/* By enum change_state. */
 const char *status_change_word(const struct parent_change *change)
 {
-	static const char *const word[] = {"", "waiting", "loading", "starting", "leaving"}; /* by enum change_state */
+	static const char *const word[] = {"", "draining", "waiting", "loading", "starting", "leaving"};
 	return word[change->state];
 }
 

@@ -99,6 +99,55 @@ START_TEST(what_does_not_fit_is_refused_with_figures)
 }
 END_TEST
 
+/* One copy of `copy_mib` on each of two nodes, in place of those that are served. */
+static const struct {
+	unsigned free_mib[2], group_mib, served_mib, copy_mib;
+	int rc;
+	const char *words;
+} turns[] = {
+	{{1000, 1000}, 0, 900, 900, 0, NULL}, /* beside */
+	{{1000, 300}, 0, 900, 900, -EXFULL, "932 MiB free are needed on a node: node 1 has 300 MiB"},
+	{{300, 300}, 0, 900, 900, -EXFULL, "node 0 has 300 MiB, node 1 has 300 MiB"},
+	{{32, 32}, 0, 900, 900, -EXFULL, "node 0 has 32 MiB"}, /* what a node keeps free stays */
+	{{1000, 31}, 0, 900, 900, -ENOMEM, "node 1 has 31 MiB; placement = 0 would fit"},
+	{{300, 300}, 0, 900, 1168, -EXFULL, "1200 MiB free"}, /* what comes may be larger than what goes */
+	{{300, 300}, 0, 900, 1169, -ENOMEM, "1201 MiB free"},
+	{{300, 300}, 0, 0, 900, -ENOMEM, "no placement would fit"}, /* nothing would go */
+	{{9000, 9000}, 1832, 900, 900, 0, NULL},
+	{{9000, 9000}, 1831, 900, 900, -EXFULL, "2 x 900 MiB are needed, the control group has 1831 MiB left"},
+	{{9000, 9000}, 32, 900, 900, -EXFULL, "(MemoryMax=)"},
+	{{9000, 9000}, 31, 900, 900, -ENOMEM, "no placement would fit"},
+	{{300, 300}, 31, 900, 900, -ENOMEM, "node 0 has 300 MiB"}, /* both are short */
+};
+
+START_TEST(what_fits_in_place_of_what_is_served_is_told_from_what_does_not_fit)
+{
+	struct load_room room = {.group_bytes = turns[_i].group_mib ? MIB(turns[_i].group_mib) : UINT64_MAX, .n = 2};
+	struct message_load order = {.n_nodes = 2, .node = {0, 1}, .served_bytes = MIB(turns[_i].served_mib)};
+	struct err err = {""};
+	for (unsigned i = 0; i < 2; i++)
+		room.nodes[i] = (struct load_room_node){i, MIB(turns[_i].free_mib[i]), true};
+	ck_assert_int_eq(load_room_check(&room, &order, MIB(turns[_i].copy_mib), &err), turns[_i].rc);
+	ck_assert_msg(!turns[_i].words || strstr(err.text, turns[_i].words), "%s", err.text);
+	/* Another placement is no advice for what is to be done in turn. */
+	ck_assert_msg(turns[_i].rc != -EXFULL || !strstr(err.text, "placement"), "%s", err.text);
+}
+END_TEST
+
+/* Each node of a spread copy gets back its part alone. */
+START_TEST(a_spread_copy_makes_room_for_its_parts)
+{
+	struct load_room room = {.group_bytes = UINT64_MAX, .n = 2};
+	struct message_load order = {.n_nodes = 1, .node = {0}, .n_more = {1}, .more = {1}, .served_bytes = MIB(800)};
+	struct err err;
+	for (unsigned i = 0; i < 2; i++)
+		room.nodes[i] = (struct load_room_node){i, MIB(32), true};
+	ck_assert_int_eq(load_room_check(&room, &order, MIB(800), &err), -EXFULL);
+	room.nodes[1].free_bytes--;
+	ck_assert_int_eq(load_room_check(&room, &order, MIB(800), &err), -ENOMEM);
+}
+END_TEST
+
 START_TEST(a_node_that_is_not_known_is_not_judged)
 {
 	struct load_room room = {.group_bytes = UINT64_MAX};
@@ -128,6 +177,9 @@ int main(void)
 	TCase *tests = tcase_create("load_room");
 	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, what_does_not_fit_is_refused_with_figures, 0, (int)(sizeof cases / sizeof *cases));
+	tcase_add_loop_test(tests, what_fits_in_place_of_what_is_served_is_told_from_what_does_not_fit, 0,
+			    (int)(sizeof turns / sizeof *turns));
+	tcase_add_test(tests, a_spread_copy_makes_room_for_its_parts);
 	tcase_add_test(tests, a_node_that_is_not_known_is_not_judged);
 	tcase_add_test(tests, this_machines_figures_are_read);
 	Suite *suite = suite_create("load_room");
