@@ -397,7 +397,11 @@ struct message_adapter_up {
 	uint64_t created; /* Unix seconds */
 };
 
-enum adapter_wish { ADAPTER_LOAD = 1, ADAPTER_UNLOAD };
+enum adapter_wish {
+	ADAPTER_LOAD = 1,
+	ADAPTER_UNLOAD,
+	ADAPTER_AGAIN, /* an operator's alone: new copies of the one that is served, from its own bytes */
+};
 
 /* A client's wish; the parent answers every one, within ADAPTER_PATIENCE_S. */
 enum { ADAPTER_PATIENCE_S = 45 };

@@ -10,11 +10,12 @@
 
 enum { PATIENCE_MS = INT_MAX }; /* the daemon always answers; how long counting and copying take is memory's to say */
 
-static bool is_degraded(yyjson_val *model)
+/* A model or an adapter. */
+static bool is_degraded(yyjson_val *owner)
 {
 	yyjson_val *copy;
 	size_t i, n;
-	yyjson_arr_foreach(yyjson_obj_get(model, "copies"), i, n, copy)
+	yyjson_arr_foreach(yyjson_obj_get(owner, "copies"), i, n, copy)
 	{
 		if (yyjson_equals_str(yyjson_obj_get(copy, "state"), "degraded"))
 			return true;
@@ -54,19 +55,19 @@ static int count(const struct weightctl *ctl, yyjson_doc **status)
 	return weightctl_fail(ctl, EXIT_FAILED, "verify: the pages could not be counted; the daemon's log says why");
 }
 
-/* One model after the other, so that no more memory than for one more copy is taken at a time. */
-static int repair(const struct weightctl *ctl, yyjson_val *models)
+/* One after the other, so that no more memory than for one more copy is taken at a time. */
+static int repair(const struct weightctl *ctl, yyjson_val *owners)
 {
-	yyjson_val *model;
+	yyjson_val *owner;
 	size_t i, n;
-	yyjson_arr_foreach(models, i, n, model)
+	yyjson_arr_foreach(owners, i, n, owner)
 	{
 		char command[512];
 		struct err err = {""};
 		yyjson_doc *doc = NULL;
-		if (!is_degraded(model))
+		if (!is_degraded(owner))
 			continue;
-		snprintf(command, sizeof command, "repair %s", yyjson_get_str(yyjson_obj_get(model, "name")));
+		snprintf(command, sizeof command, "repair %s", yyjson_get_str(yyjson_obj_get(owner, "name")));
 		enum weightctl_exit code = control_object_within(ctl, command, PATIENCE_MS, &doc, &err);
 		if (code != EXIT_OK)
 			return control_object_fail(ctl, code, "verify", &err);
@@ -111,6 +112,8 @@ int weightctl_verify(struct weightctl *ctl)
 	int rc = count(ctl, &status);
 	if (rc == EXIT_OK && ctl->repair) {
 		rc = repair(ctl, yyjson_obj_get(yyjson_doc_get_root(status), "models"));
+		if (rc == EXIT_OK)
+			rc = repair(ctl, yyjson_obj_get(yyjson_doc_get_root(status), "adapters"));
 		yyjson_doc_free(status);
 		if (rc == EXIT_OK)
 			rc = count(ctl, &status);

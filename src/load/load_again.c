@@ -3,18 +3,30 @@
 #include <errno.h>
 #include <string.h>
 
+#include "src/engine/adapter_image.h"
 #include "src/engine/family.h"
 #include "src/engine/image.h"
 #include "src/load/load_copies.h"
 #include "src/load/load_order.h"
 
-/* What status says of a copy, by the image's own header. */
-static void describe(const struct segment_view *from, struct message_segment *out)
+/* What status says of a copy, by the image's own header. An adapter's image is told from a model's by its first word;
+ * whether it fits a base is for workers to see, as with any adapter. */
+static int describe(const struct segment_view *from, struct message_segment *out, struct err *err)
 {
 	const struct image_header *image = (const void *)((const char *)from->base + SEGMENT_HEADER_BYTES);
+	const struct adapter_header *adapter = (const void *)image;
+	const uint64_t bytes = from->header->payload_bytes;
 	memset(out, 0, sizeof *out);
+	if (bytes >= sizeof *adapter && adapter->magic == ADAPTER_IMAGE_MAGIC) {
+		snprintf(out->architecture, sizeof out->architecture, "lora");
+		return 0;
+	}
+	int rc = image_check(image, bytes, err);
+	if (rc)
+		return rc;
 	out->context = image->config.context;
 	snprintf(out->architecture, sizeof out->architecture, "%s", family_get(image->config.family)->name);
+	return 0;
 }
 
 static int fill(struct load_copies *copies, const struct segment_view *from, struct err *err)
@@ -46,12 +58,10 @@ int load_again(const struct message_load *order, int from, struct loaded *out, s
 		rc = segment_attach(from, &view, err);
 	if (rc)
 		return rc;
-	rc = image_check((const char *)view.base + SEGMENT_HEADER_BYTES, view.header->payload_bytes, err);
-	if (rc == 0) {
-		describe(&view, &what);
+	rc = describe(&view, &what, err);
+	if (rc == 0)
 		rc = load_copies_begin(&copies, order, &view.header->source, view.header->pack_layout,
 				       view.header->payload_bytes, err);
-	}
 	if (rc == 0)
 		rc = fill(&copies, &view, err);
 	if (rc == 0)

@@ -1,4 +1,4 @@
-/* Copies of a model made from one that is served: for nodes whose own have moved. No file of the model is opened. */
+/* Copies of a model or an adapter made from one that is served: for nodes whose own have moved. No file is opened. */
 #ifndef WEIGHTD_LOAD_AGAIN_H
 #define WEIGHTD_LOAD_AGAIN_H
 

@@ -219,7 +219,7 @@ static void begin_model(struct control *c, struct control_client *client)
 	else if (!strcmp(verb, "reload"))
 		wish_reload_model(c->parent, name, client->ticket);
 	else if (!strcmp(verb, "repair"))
-		wish_repair_model(c->parent, name, client->ticket);
+		wish_repair(c->parent, name, client->ticket);
 	else
 		wish_unload_model(c->parent, name, client->ticket);
 }

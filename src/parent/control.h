@@ -11,8 +11,8 @@
  *   adapter unload NAME
  *   load NAME PATH            serves another model; answered when it is served, or why it is not
  *   reload NAME               reads the model's files again; answered as load is
- *   repair NAME               replaces its copies of which pages are known to be on other nodes by new ones, made in
- *                             memory; answered as load is
+ *   repair NAME               replaces a model's or an adapter's copies of which pages are known to be on other nodes by
+ *                             new ones, made in memory; answered as load is
  *   unload NAME               answered at once; calls that run go on
  */
 #ifndef WEIGHTD_CONTROL_H

@@ -120,6 +120,7 @@ struct parent_adapter {
 	uint32_t model; /* index */
 	enum adapter_state state;
 	bool configured;	    /* has a section in the settings */
+	bool again;		    /* made from the copies of the one that is served under its name, not from files */
 	struct adapter_files files; /* open until the loader has them */
 	struct adapter_asker asker;
 	uint64_t deadline_ns; /* of the load; 0: none */

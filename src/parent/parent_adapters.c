@@ -411,6 +411,15 @@ static uint32_t status_of_path(int code)
 						   : 400;
 }
 
+static int open_files(const struct parent *parent, const struct message_adapter_request *wish, const char *directory,
+		      struct adapter_files *files, struct err *err)
+{
+	if (wish->wish == ADAPTER_AGAIN)
+		return 0;
+	return directory ? adapter_files_open_beneath(directory, wish->path, (uid_t)parent->uid, files, err)
+			 : adapter_files_open(wish->path, files, err);
+}
+
 static void wish_load(struct parent *parent, const struct message_adapter_request *wish, struct adapter_asker *asker,
 		      const char *directory)
 {
@@ -422,8 +431,7 @@ static void wish_load(struct parent *parent, const struct message_adapter_reques
 		answer(parent, asker, &verdict);
 		return;
 	}
-	int rc = directory ? adapter_files_open_beneath(directory, wish->path, (uid_t)parent->uid, &files, &err)
-			   : adapter_files_open(wish->path, &files, &err);
+	int rc = open_files(parent, wish, directory, &files, &err);
 	if (rc) {
 		verdict = (struct verdict){status_of_path(rc), "lora_path", "adapter_not_found", err.text};
 		answer(parent, asker, &verdict);
@@ -436,6 +444,7 @@ static void wish_load(struct parent *parent, const struct message_adapter_reques
 		return;
 	}
 	adapter->files = files;
+	adapter->again = wish->wish == ADAPTER_AGAIN;
 	adapter->asker = *asker;
 	adapter->deadline_ns = clock_now_ns() + ADAPTER_PATIENCE_S * UINT64_C(1000) * CLOCK_MS_NS;
 	adapter_load_next(parent, clock_now_ns());
@@ -482,7 +491,7 @@ void adapters_wish(struct parent *parent, const struct message_adapter_request *
 		answer(parent, &asker, &(struct verdict){503, NULL, NULL, "the daemon is stopping"});
 	else if (err.text[0])
 		answer(parent, &asker, &(struct verdict){400, "lora_name", "invalid_value", err.text});
-	else if (wish->wish == ADAPTER_LOAD)
+	else if (wish->wish == ADAPTER_LOAD || (wish->wish == ADAPTER_AGAIN && !directory))
 		wish_load(parent, wish, &asker, directory);
 	else
 		wish_unload(parent, wish, &asker);

@@ -12,6 +12,14 @@
 #include "src/clock.h"
 #include "src/log.h"
 
+const struct parent_adapter *adapter_served(const struct parent *parent, const char *name)
+{
+	const struct parent_adapter *a = parent->adapters;
+	while (a && (a->state != ADAPTER_SERVED || strcmp(a->name, name)))
+		a = a->next;
+	return a;
+}
+
 void adapter_drop_copies(struct parent *parent, struct parent_adapter *adapter)
 {
 	struct err err;
@@ -25,6 +33,28 @@ void adapter_drop_copies(struct parent *parent, struct parent_adapter *adapter)
 		log_warning("adapter '%s': %s", adapter->name, err.text);
 }
 
+/* A good one; without any, a degraded one: what it says is as right as ever. */
+static const struct parent_copy *copy_to_copy(const struct parent_adapter *adapter)
+{
+	for (uint32_t i = 0; i < adapter->n_copies; i++)
+		if (!copy_is_degraded(&adapter->copies[i]))
+			return &adapter->copies[i];
+	return &adapter->copies[0];
+}
+
+/* More copies of what is served: one segment in place of a base and files. */
+static int order_again(const struct parent *parent, const struct parent_adapter *adapter, struct message_load *order,
+		       struct err *err)
+{
+	const struct parent_adapter *served = adapter_served(parent, adapter->name);
+	if (!served)
+		return err_set(err, -ESTALE, "it was unloaded meanwhile");
+	order->n_files = 1;
+	int rc = message_send(parent->adapter_loader.fd, MESSAGE_COPY, order, sizeof *order, &copy_to_copy(served)->fd,
+			      1);
+	return rc ? err_set(err, rc, "cannot give the loader its order: %s", strerror(-rc)) : 0;
+}
+
 static int order(struct parent *parent, const struct parent_adapter *adapter, struct err *err)
 {
 	struct message_load order;
@@ -34,6 +64,8 @@ static int order(struct parent *parent, const struct parent_adapter *adapter, st
 		return rc;
 	if (segment_is_pooled(order.backing)) /* megabytes: no use for whole pages of a pool */
 		order.backing = SEGMENT_MEMFD;
+	if (adapter->again)
+		return order_again(parent, adapter, &order, err);
 	order.n_files = adapter->files.n;
 	memcpy(fds + 1, adapter->files.fds, adapter->files.n * sizeof *fds);
 	rc = message_send(parent->adapter_loader.fd, MESSAGE_LOAD_ADAPTER, &order, sizeof order, fds,
@@ -46,7 +78,7 @@ static void begin(struct parent *parent, struct parent_adapter *adapter)
 {
 	struct err err = {""};
 	int rc = 0;
-	if (!adapter->files.n) /* of the settings: opened when its turn has come */
+	if (!adapter->files.n && !adapter->again) /* of the settings: opened when its turn has come */
 		rc = adapter_files_open(adapter->path, &adapter->files, &err);
 	if (!rc)
 		rc = child_spawn(&parent->adapter_loader, CHILD_ADAPTER_LOADER, "adapter loader",
@@ -59,7 +91,7 @@ static void begin(struct parent *parent, struct parent_adapter *adapter)
 	adapter->fault[0] = '\0';
 	parent->adapter_loads = adapter;
 	log_info("loading adapter '%s' of model '%s' from %s", adapter->name,
-		 parent->models[adapter->model].config->name, adapter->path);
+		 parent->models[adapter->model].config->name, adapter->again ? "memory" : adapter->path);
 	rc = order(parent, adapter, &err);
 	adapter_files_close(&adapter->files);
 	if (!rc)

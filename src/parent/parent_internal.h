@@ -52,6 +52,8 @@ void adapters_close(struct parent *parent);
 void adapter_load_next(struct parent *parent, uint64_t now_ns);
 void adapter_loader_message(struct parent *parent, struct message *message);
 void adapter_loader_ended(struct parent *parent, int wait_status);
+/* The one that calls of this name go to; NULL. */
+const struct parent_adapter *adapter_served(const struct parent *parent, const char *name);
 void adapter_drop_copies(struct parent *parent, struct parent_adapter *adapter); /* closes and removes its segments */
 
 /* parent_adopt.c */
@@ -93,8 +95,9 @@ void generations_close(struct parent *parent); /* at the end: what comes or goes
 /* What an operator wants; it is answered now or later under this ticket (control.h). */
 void wish_load_model(struct parent *parent, const char *name, const char *path, uint64_t ticket);
 void wish_reload_model(struct parent *parent, const char *name, uint64_t ticket);
-/* Its degraded copies are replaced by new ones, made from a copy that is served. */
-void wish_repair_model(struct parent *parent, const char *name, uint64_t ticket);
+/* A model's degraded copies, or all of an adapter that has some, are replaced by new ones, made from a copy that is
+ * served. */
+void wish_repair(struct parent *parent, const char *name, uint64_t ticket);
 void wish_unload_model(struct parent *parent, const char *name, uint64_t ticket);
 /* Answers whoever has the ticket, and takes it; 0: nobody. */
 __attribute__((format(printf, 4, 5))) void wish_answer(struct parent *parent, uint64_t *ticket, bool well,

@@ -215,9 +215,35 @@ static struct idset degraded_nodes(const struct parent_model *model)
 	return nodes;
 }
 
-void wish_repair_model(struct parent *parent, const char *name, uint64_t ticket)
+/* All of its copies are made anew: they are small, and take over together, as with any load under its name. */
+static void repair_adapter(struct parent *parent, const struct parent_adapter *adapter, uint64_t ticket)
+{
+	struct message_adapter_request wish;
+	uint32_t n_degraded = 0;
+	for (uint32_t i = 0; i < adapter->n_copies; i++)
+		n_degraded += copy_is_degraded(&adapter->copies[i]);
+	if (!n_degraded) {
+		wish_answer(parent, &ticket, true, "no page of adapter '%s' is known to be on another node",
+			    adapter->name);
+		return;
+	}
+	memset(&wish, 0, sizeof wish);
+	wish.wish = ADAPTER_AGAIN;
+	wish.replace = 1;
+	snprintf(wish.name, sizeof wish.name, "%s", adapter->name);
+	snprintf(wish.model, sizeof wish.model, "%s", parent->models[adapter->model].config->name);
+	snprintf(wish.path, sizeof wish.path, "%s", adapter->path);
+	adapters_wish(parent, &wish, (struct adapter_asker){ASKER_CONTROL, ticket}, NULL);
+}
+
+void wish_repair(struct parent *parent, const char *name, uint64_t ticket)
 {
 	struct parent_model *model = find_model(parent, name);
+	const struct parent_adapter *adapter = model ? NULL : adapter_served(parent, name);
+	if (adapter && !parent->stopping) {
+		repair_adapter(parent, adapter, ticket);
+		return;
+	}
 	if (parent->stopping || !model || model->state != MODEL_LOADED) {
 		wish_answer(parent, &ticket, false, "model '%s' is not served", name);
 		return;

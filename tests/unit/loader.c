@@ -376,6 +376,72 @@ START_TEST(copies_what_is_served_without_its_files)
 }
 END_TEST
 
+/* An adapter of one matrix of model_file's. */
+static int adapter_file(void)
+{
+	enum { RANK = 4, DIM = 64 };
+	struct gguf_builder b;
+	builder_init(&b, 3);
+	builder_string(&b, "general.type", "adapter");
+	builder_string(&b, "general.architecture", "llama");
+	builder_string(&b, "adapter.type", "lora");
+	builder_f32(&b, "adapter.lora.alpha", 8);
+	builder_tensor(&b, "blk.0.attn_output.weight.lora_a", GGUF_TENSOR_F32, 2, (uint64_t[]){DIM, RANK});
+	builder_tensor(&b, "blk.0.attn_output.weight.lora_b", GGUF_TENSOR_F32, 2, (uint64_t[]){RANK, DIM});
+	builder_data(&b);
+	int fd = load_fixture_file(b.bytes, b.n);
+	builder_fini(&b);
+	return fd;
+}
+
+START_TEST(copies_an_adapter_that_is_served_without_its_files)
+{
+	struct message_load order;
+	struct message message;
+	struct message_segment made[2];
+	struct segment_view view[2];
+	int fds[2], base_fd = -1, file = model_file(96);
+	load_fixture_order(&order);
+	struct message_segment base = leave(&order, file, &base_fd);
+	close(file);
+	strcpy(order.model, "adapter");
+	for (int i = 0; i < 2; i++) {
+		order.generation = 7 + (uint32_t)i;
+		struct loader loader = start();
+		if (i == 0) {
+			int given[] = {base_fd, adapter_file()};
+			ck_assert_int_eq(message_send(loader.fd, MESSAGE_LOAD_ADAPTER, &order, sizeof order, given, 2),
+					 0);
+			close(given[1]);
+		} else {
+			ck_assert_int_eq(message_send(loader.fd, MESSAGE_COPY, &order, sizeof order, fds, 1), 0);
+		}
+		ck_assert_int_eq(message_receive(loader.fd, &message), 1);
+		const struct message_failed *failed = message_payload(&message, sizeof *failed, 0);
+		ck_assert_msg(message.type == MESSAGE_SEGMENT, "%s", failed ? failed->err.text : "");
+		memcpy(&made[i], message.payload, sizeof made[i]);
+		fds[i] = message.fds[0];
+		ck_assert_int_eq(message_receive(loader.fd, &message), 0);
+		ck_assert_int_eq(finish(&loader), 0);
+		ck_assert_uint_eq(made[i].generation, order.generation);
+		ck_assert_str_eq(made[i].architecture, "lora");
+		ck_assert_int_eq(segment_attach(fds[i], &view[i], NULL), 0);
+		shm_unlink(made[i].name);
+	}
+	ck_assert_str_ne(made[0].name, made[1].name);
+	ck_assert_uint_eq(view[0].total_bytes, view[1].total_bytes);
+	ck_assert_mem_eq(made[0].report.digest, made[1].report.digest, SEGMENT_DIGEST_BYTES);
+	ck_assert_mem_eq((const char *)view[0].base + SEGMENT_HEADER_BYTES,
+			 (const char *)view[1].base + SEGMENT_HEADER_BYTES, view[0].total_bytes - SEGMENT_HEADER_BYTES);
+	for (int i = 0; i < 2; i++) {
+		segment_detach(&view[i]);
+		close(fds[i]);
+	}
+	shm_unlink(base.name);
+	close(base_fd);
+}
+END_TEST
+
 START_TEST(a_copy_that_differs_is_none)
 {
 	struct message_load order;
@@ -500,6 +566,7 @@ int main(void)
 	tcase_add_loop_test(tcase, adopts_what_was_left, SEGMENT_SHM, SEGMENT_MEMFD + 1);
 	tcase_add_test(tcase, loads_where_nothing_can_be_adopted);
 	tcase_add_test(tcase, adopts_one_copy_for_each_node);
+	tcase_add_test(tcase, copies_an_adapter_that_is_served_without_its_files);
 	tcase_add_loop_test(tcase, copies_what_is_served_without_its_files, SEGMENT_SHM, SEGMENT_MEMFD + 1);
 	tcase_add_test(tcase, a_copy_that_differs_is_none);
 	tcase_add_test(tcase, says_why_it_failed);
