@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <linux/io_uring.h>
-#include <numaif.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "src/ctl/machine.h"
 
 void doctor_found(struct doctor_finding *finding, const char *format, ...)
 {
@@ -26,33 +26,25 @@ void doctor_remedy(struct doctor_finding *finding, enum doctor_verdict verdict, 
 	finding->verdict = verdict;
 }
 
-static int outcome(long rc)
+/* As the daemon tries them at its start: on the first node that it could have a copy on. False: nobody to ask. */
+static bool try_numa(struct refusals *out)
 {
-	return rc < 0 ? -errno : 0;
+	struct idset nodes, with_memory, allowed;
+	machine_nodes(NULL, &nodes, &with_memory);
+	if (machine_allowed(NULL, "self", "Mems_allowed_list", &allowed))
+		idset_and(&with_memory, &allowed);
+	int node = idset_first(&with_memory);
+	return node >= 0 && !refusals_probe((unsigned)node, out);
 }
 
 void doctor_try_calls(struct doctor_calls *out)
 {
 	struct io_uring_params params;
-	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	memset(&params, 0, sizeof params);
-	*out = (struct doctor_calls){.asked = true};
-	struct idset nodes;
-	int mode = MPOL_DEFAULT, status;
-	idset_clear(&nodes);
-	void *page = mmap(NULL, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (page == MAP_FAILED) {
-		out->asked = false;
-		return;
-	}
-	/* A mask's size is one more than the bits in it (numa/bind.c). The policy is set to what it is. */
-	out->get_mempolicy = outcome(get_mempolicy(&mode, (unsigned long *)nodes.word, IDSET_MAX + 1, NULL, 0));
-	out->set_mempolicy = outcome(set_mempolicy(mode, (unsigned long *)nodes.word, IDSET_MAX + 1));
-	out->mbind = outcome(mbind(page, page_bytes, MPOL_DEFAULT, NULL, 0, 0));
-	out->move_pages = outcome(move_pages(0, 1, &page, NULL, &status, 0));
-	munmap(page, page_bytes);
+	*out = (struct doctor_calls){.asked = false};
+	out->asked = try_numa(&out->numa);
 	long ring = syscall(SYS_io_uring_setup, 1, &params);
-	out->io_uring_setup = outcome(ring);
+	out->io_uring_setup = ring < 0 ? -errno : 0;
 	if (ring >= 0)
 		close((int)ring);
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "numa/refusal.h"
 #include "src/config.h"
 
 enum doctor_verdict {
@@ -24,11 +25,11 @@ struct doctor_finding {
 	char remedy[384]; /* "" where there is nothing to do */
 };
 
-/* Calls that sandboxes refuse: -errno each, 0: it is allowed. */
+/* Calls that sandboxes refuse. */
 struct doctor_calls {
 	bool asked; /* false: a recorded machine, nobody to ask */
-	int get_mempolicy, set_mempolicy, mbind, move_pages;
-	int io_uring_setup;
+	struct refusals numa;
+	int io_uring_setup; /* -errno, 0: it is allowed */
 };
 
 /* The running daemon, as its status has it. */
@@ -37,6 +38,7 @@ struct doctor_daemon {
 	uint64_t copy_bytes, huge_bytes; /* of all copies of models */
 	uint32_t n_workers, n_unlocked;
 	uint32_t n_copies, n_unverified, n_misplaced;
+	struct refusals refused; /* to any of its processes, where it runs: another sandbox than ours, as may be */
 };
 
 struct doctor_subject {

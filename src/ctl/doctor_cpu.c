@@ -37,31 +37,23 @@ static void numa_calls(const struct doctor_subject *subject, struct doctor_findi
 {
 	const struct doctor_calls *c = &subject->calls;
 	const struct doctor_daemon *daemon = &subject->daemon;
-	const struct {
-		const char *name;
-		int code;
-	} calls[] = {{"mbind", c->mbind},
-		     {"move_pages", c->move_pages},
-		     {"set_mempolicy", c->set_mempolicy},
-		     {"get_mempolicy", c->get_mempolicy}};
 	static const char remedy[] =
 		"allow mbind, move_pages, set_mempolicy and get_mempolicy in the container's seccomp "
 		"profile (Docker: --cap-add SYS_NICE); until then no placement is proven";
-	size_t n = 0;
-	for (size_t i = 0; i < sizeof calls / sizeof *calls && n < sizeof f->found; i++)
-		if (calls[i].code)
-			n += (size_t)snprintf(f->found + n, sizeof f->found - n, "%s%s: %s", n ? "; " : "",
-					      calls[i].name, strerror(-calls[i].code));
-	if (n) {
+	char refused[REFUSALS_TEXT];
+	/* What is refused to this program is told only while there is no daemon to say what is refused to it. */
+	refusals_format(daemon->runs ? &daemon->refused : &c->numa, refused, sizeof refused);
+	if (refused[0]) {
+		doctor_found(f, "the kernel refuses %s%s", daemon->runs ? "the daemon " : "", refused);
 		doctor_remedy(f, DOCTOR_WRONG, "%s", remedy);
 	} else if (daemon->n_misplaced) {
 		doctor_found(f, "%u of the daemon's %u copies have pages on another node", daemon->n_misplaced,
 			     daemon->n_copies);
 		doctor_remedy(f, DOCTOR_WRONG,
 			      "weightctl status says which; something moved them (numa_balancing, "
-			      "migratepages, a cpuset): restart weightd");
+			      "migratepages, a cpuset): weightctl verify --repair");
 	} else if (daemon->n_unverified) {
-		doctor_found(f, "allowed here, but the placement of %u of the daemon's %u copies is not verified",
+		doctor_found(f, "nothing is refused, but the placement of %u of the daemon's %u copies is not verified",
 			     daemon->n_unverified, daemon->n_copies);
 		doctor_remedy(f, DOCTOR_WRONG, "%s", remedy);
 	} else if (daemon->n_copies) {
@@ -74,20 +66,6 @@ static void numa_calls(const struct doctor_subject *subject, struct doctor_findi
 
 /* --- what the process may use ----------------------------------------------------------------- */
 
-/* A line "KEY:\t0-3" of the process' status. */
-static bool allowed_list(const struct doctor_subject *subject, const char *key, struct idset *out)
-{
-	char path[64], text[16384], list[IDSET_TEXT];
-	snprintf(path, sizeof path, "/proc/%s/status", subject->process);
-	const char *line = kernfile_read(subject->root, path, text, sizeof text) > 0 ? strstr(text, key) : NULL;
-	if (!line)
-		return false;
-	line += strlen(key);
-	line += strspn(line, " \t");
-	snprintf(list, sizeof list, "%.*s", (int)strcspn(line, "\n"), line);
-	return !idset_parse(list, out, NULL);
-}
-
 static void cpuset(const struct doctor_subject *subject, struct doctor_finding *f)
 {
 	struct idset nodes, with_memory, cpus, memory, idle, afar;
@@ -95,12 +73,12 @@ static void cpuset(const struct doctor_subject *subject, struct doctor_finding *
 	idset_clear(&idle);
 	idset_clear(&afar);
 	machine_nodes(subject->root, &nodes, &with_memory);
-	if (!allowed_list(subject, "\nCpus_allowed_list:", &cpus)) {
+	if (!machine_allowed(subject->root, subject->process, "Cpus_allowed_list", &cpus)) {
 		doctor_found(f, "/proc/%s/status cannot be read", subject->process);
 		doctor_remedy(f, DOCTOR_NOTE, "run this as root or as the daemon's user");
 		return;
 	}
-	if (!allowed_list(subject, "\nMems_allowed_list:", &memory))
+	if (!machine_allowed(subject->root, subject->process, "Mems_allowed_list", &memory))
 		memory = with_memory; /* a kernel without NUMA */
 	for (int node = idset_first(&nodes); node >= 0; node = idset_next(&nodes, node)) {
 		struct idset own;

@@ -30,6 +30,20 @@ void machine_node_cpus(const char *root, unsigned node, struct idset *cpus)
 		read_list(root, "/sys/devices/system/cpu/online", cpus);
 }
 
+bool machine_allowed(const char *root, const char *process, const char *key, struct idset *out)
+{
+	char path[64], text[16384], line_key[32], list[IDSET_TEXT];
+	snprintf(path, sizeof path, "/proc/%s/status", process);
+	snprintf(line_key, sizeof line_key, "\n%s:", key);
+	const char *line = kernfile_read(root, path, text, sizeof text) > 0 ? strstr(text, line_key) : NULL;
+	if (!line)
+		return false;
+	line += strlen(line_key);
+	line += strspn(line, " \t");
+	snprintf(list, sizeof list, "%.*s", (int)strcspn(line, "\n"), line);
+	return !idset_parse(list, out, NULL);
+}
+
 /* "Key:   123 kB" among the lines of a meminfo text. */
 static bool meminfo_field(const char *text, const char *key, uint64_t *out)
 {

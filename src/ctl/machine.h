@@ -10,6 +10,10 @@ void machine_nodes(const char *root, struct idset *nodes, struct idset *with_mem
 /* The CPUs of a node; without NUMA all that are online. */
 void machine_node_cpus(const char *root, unsigned node, struct idset *cpus);
 
+/* What a process (directory in /proc: a pid, "self") may use, by the key in its status: "Cpus_allowed_list",
+ * "Mems_allowed_list". False: that can't be read. */
+bool machine_allowed(const char *root, const char *process, const char *key, struct idset *out);
+
 /* A figure of a node's meminfo by its key ("MemFree"), of the whole machine with node -1: bytes, or a number of pages
  * where the kernel counts those. False: it has none. */
 bool machine_node_memory(const char *root, int node, const char *key, uint64_t *out);

@@ -33,12 +33,28 @@ static void add_copy(yyjson_val *copy, struct doctor_daemon *daemon)
 	daemon->n_unverified += !misplaced && placement && strcmp(placement, "verified") != 0;
 }
 
+/* {"mbind": "EPERM"} */
+static void read_refused(yyjson_val *object, struct refusals *out)
+{
+	enum { ERRNO_MAX = 4096 };
+	for (unsigned call = 0; call < N_NUMA_CALLS; call++) {
+		const char *said = yyjson_get_str(yyjson_obj_get(object, numa_call_name(call)));
+		int error = 1;
+		if (!said)
+			continue;
+		while (error < ERRNO_MAX && strcmp(refusal_error_name(error), said))
+			error++;
+		out->error[call] = error;
+	}
+}
+
 /* Workers say whether their weights are locked once they are ready. */
 static void read_daemon(yyjson_val *root, struct doctor_daemon *daemon)
 {
 	yyjson_val *model, *copy, *worker;
 	size_t i, n, j, m;
 	daemon->runs = true;
+	read_refused(yyjson_obj_get(root, "refused_calls"), &daemon->refused);
 	yyjson_arr_foreach(yyjson_obj_get(root, "models"), i, n, model)
 	{
 		yyjson_arr_foreach(yyjson_obj_get(model, "copies"), j, m, copy) add_copy(copy, daemon);

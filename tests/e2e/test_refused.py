@@ -1,6 +1,7 @@
 """NUMA calls that the kernel, or a filter before it, refuses: the daemon serves, says so, and claims nothing that was not
 confirmed; with strict = yes it does not serve."""
 
+import json
 import re
 
 import pytest
@@ -27,6 +28,12 @@ def labels(daemon, name):
     return {found: int(value) for found, value in re.findall(rf"^{name}{{(.*)}} (\d+)$", text, re.MULTILINE)}
 
 
+def numa_calls(daemon):
+    """What weightctl doctor, who is asked outside of the daemon's filter, finds."""
+    found = json.loads(daemon.ctl("doctor", "--json").stdout)["findings"]
+    return next(finding for finding in found if finding["name"] == "numa_calls")
+
+
 def expect_verified(daemon):
     status, (code, health) = daemon.status(), daemon.health()
     assert status["placement"] == "verified" and status["refused_calls"] == {}
@@ -35,6 +42,7 @@ def expect_verified(daemon):
     assert labels(daemon, "weightd_placement")['placement="verified"'] == 1
     assert labels(daemon, "weightd_numa_refused") == {}
     assert not warnings(daemon)
+    assert numa_calls(daemon)["verdict"] == "ok"
 
 
 def expect_unverified(daemon, calls, error):
@@ -63,6 +71,10 @@ def expect_unverified(daemon, calls, error):
     assert len(said) == 1 and all(f"{call} ({error})" in said[0] for call in calls), said
     people = daemon.ctl("status").stdout.decode()
     assert all(f"{call} ({error})" in people for call in calls)
+    # Nothing is refused to who asks, and it is not about him.
+    finding = numa_calls(daemon)
+    assert finding["verdict"] == "wrong" and finding["found"].startswith("the kernel refuses the daemon"), finding
+    assert all(f"{call} ({error})" in finding["found"] for call in calls), finding
 
 
 @pytest.mark.parametrize("error", ERRORS)
