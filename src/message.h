@@ -114,6 +114,7 @@ struct message_load {
 	/* Further nodes that copy i is interleaved over: the next n_more[i] of more[]. */
 	uint8_t n_more[64];
 	uint16_t more[192];
+	struct idset memory; /* nodes that memory may come from, for advice; empty: any that the kernel allows */
 };
 
 /* What a file of a model is to it. */

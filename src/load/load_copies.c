@@ -43,7 +43,7 @@ static int check_room(const struct load_copies *copies, uint64_t payload_bytes, 
 	struct load_room room;
 	if (segment_is_pooled(copies->order->backing))
 		return 0;
-	load_room_read(copies->topology, &room);
+	load_room_read(copies->topology, &copies->order->memory, &room);
 	return load_room_check(&room, copies->order, payload_bytes, err);
 }
 

@@ -6,15 +6,18 @@
 #include "numa/cgroup.h"
 #include "src/load/load_order.h"
 
-void load_room_read(const struct topology *topology, struct load_room *out)
+void load_room_read(const struct topology *topology, const struct idset *memory, struct load_room *out)
 {
+	bool any = idset_first(memory) < 0;
 	out->n = 0;
 	for (unsigned i = 0; i < topology_n_nodes(topology) && out->n < LOAD_ROOM_NODES_MAX; i++) {
 		const struct topology_node *node = topology_node(topology, i);
 		struct load_room_node *room = &out->nodes[out->n];
 		if (!node->memory_bytes || !node->may_bind_memory)
 			continue;
-		*room = (struct load_room_node){node->os_index, UINT64_MAX, idset_first(&node->cpus) >= 0};
+		*room = (struct load_room_node){node->os_index, UINT64_MAX,
+						idset_first(&node->cpus) >= 0 &&
+							(any || idset_has(memory, node->os_index))};
 		topology_free_bytes(node->os_index, &room->free_bytes);
 		out->n++;
 	}
@@ -44,19 +47,19 @@ static bool group_fits(const struct load_room *room, uint64_t total_bytes, unsig
 }
 
 /* The settings' word for what would fit instead: copies on some of the nodes, else one over all; "": nothing. Of nodes
- * without CPUs nobody would read a copy. */
+ * without CPUs nobody would read a copy, and on those that membind leaves out there may be none. */
 static void advise(const struct load_room *room, uint64_t total_bytes, char *out, size_t size)
 {
 	struct idset nodes;
 	char list[64];
-	unsigned n_computing = 0;
+	unsigned n_advised = 0;
 	uint64_t least = UINT64_MAX;
 	idset_clear(&nodes);
 	for (unsigned i = 0; i < room->n; i++) {
 		const struct load_room_node *node = &room->nodes[i];
-		if (!node->computes)
+		if (!node->advised)
 			continue;
-		n_computing++;
+		n_advised++;
 		least = node->free_bytes < least ? node->free_bytes : least;
 		if (node->free_bytes >= part_bytes(total_bytes, 1) &&
 		    group_fits(room, total_bytes, idset_count(&nodes) + 1))
@@ -65,7 +68,7 @@ static void advise(const struct load_room *room, uint64_t total_bytes, char *out
 	*out = '\0';
 	if (idset_first(&nodes) >= 0)
 		snprintf(out, size, "; placement = %s would fit", idset_format(&nodes, list, sizeof list));
-	else if (n_computing > 1 && least >= part_bytes(total_bytes, n_computing) && group_fits(room, total_bytes, 1))
+	else if (n_advised > 1 && least >= part_bytes(total_bytes, n_advised) && group_fits(room, total_bytes, 1))
 		snprintf(out, size, "; placement = interleave would fit");
 	else
 		snprintf(out, size, "; no placement would fit: free memory, or take a smaller model");

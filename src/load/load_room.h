@@ -12,14 +12,15 @@ struct load_room {
 	struct load_room_node {
 		unsigned node;
 		uint64_t free_bytes; /* UINT64_MAX: not known */
-		bool computes;	     /* has CPUs that may be used, so that somebody would read a copy on it */
+		bool advised;	     /* a copy may be put here, and somebody would read it: its CPUs may be used, too */
 	} nodes[LOAD_ROOM_NODES_MAX];
 	unsigned n;	      /* nodes whose memory may be used */
 	uint64_t group_bytes; /* left in the control group; UINT64_MAX: no limit, or not known */
 };
 
-/* What there is now. A figure that may not be read is taken for enough: segments are made in steps that look again. */
-void load_room_read(const struct topology *topology, struct load_room *out);
+/* What there is now. `memory`: nodes that the settings leave, as an order has them. A figure that may not be read is
+ * taken for enough: segments are made in steps that look again. */
+void load_room_read(const struct topology *topology, const struct idset *memory, struct load_room *out);
 
 /* 0, or -ENOMEM for copies of `total_bytes` each where the order wants them; -EXFULL: not beside the copies that the
  * order says are served, but in their place, so one node after the other. */

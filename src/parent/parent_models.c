@@ -75,6 +75,7 @@ int order_fill(const struct parent *parent, const char *path, const char *name, 
 	order->huge = parent->config.huge_pages;
 	order->io = parent->config.io;
 	order->group = group_of_segments(parent);
+	order->memory = parent->plan.memory;
 	uint32_t n_more = 0;
 	for (unsigned i = 0; i < parent->plan.n_copies; i++) {
 		const struct plan_copy *copy = &parent->plan.copies[i];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/load/load_room.h"
+#include "tests/numa/tree.h"
 #include "tests/unit/suite.h"
 
 #define MIB(n) ((uint64_t)(n) << 20)
@@ -156,13 +157,43 @@ START_TEST(a_node_that_is_not_known_is_not_judged)
 }
 END_TEST
 
+/* With membind = 0, the other node is no place for a copy, whatever is free there. */
+START_TEST(what_the_settings_leave_out_is_no_advice)
+{
+	struct topology *topology = NULL;
+	struct load_room room;
+	struct message_load order = {.n_nodes = 1};
+	struct err err;
+	char *root = tree_unfold("2n8c-ht");
+	ck_assert_int_eq(topology_load(root, &topology, NULL), 0);
+	for (unsigned membind = 0; membind < 2; membind++) {
+		if (membind)
+			idset_add(&order.memory, 0);
+		load_room_read(topology, &order.memory, &room);
+		ck_assert_uint_eq(room.n, 2);
+		room.group_bytes = UINT64_MAX;
+		room.nodes[0].free_bytes = MIB(500);
+		room.nodes[1].free_bytes = MIB(5000);
+		ck_assert_int_eq(load_room_check(&room, &order, MIB(1000), &err), -ENOMEM);
+		ck_assert_msg(strstr(err.text, membind ? "no placement would fit" : "placement = 1 would fit"), "%s",
+			      err.text);
+		room.nodes[1].free_bytes = MIB(600); /* for a half on each */
+		ck_assert_int_eq(load_room_check(&room, &order, MIB(900), &err), -ENOMEM);
+		ck_assert_msg(strstr(err.text, membind ? "no placement would fit" : "placement = interleave would fit"),
+			      "%s", err.text);
+	}
+	topology_free(topology);
+	tree_remove(root);
+}
+END_TEST
+
 START_TEST(this_machines_figures_are_read)
 {
 	struct topology *topology = NULL;
 	struct load_room room;
 	struct message_load order = {.n_nodes = 1};
 	ck_assert_int_eq(topology_load(NULL, &topology, NULL), 0);
-	load_room_read(topology, &room);
+	load_room_read(topology, &order.memory, &room);
 	ck_assert_uint_ge(room.n, 1);
 	ck_assert_uint_gt(room.nodes[0].free_bytes, 0);
 	order.node[0] = (uint16_t)room.nodes[0].node;
@@ -181,6 +212,7 @@ int main(void)
 			    (int)(sizeof turns / sizeof *turns));
 	tcase_add_test(tests, a_spread_copy_makes_room_for_its_parts);
 	tcase_add_test(tests, a_node_that_is_not_known_is_not_judged);
+	tcase_add_test(tests, what_the_settings_leave_out_is_no_advice);
 	tcase_add_test(tests, this_machines_figures_are_read);
 	Suite *suite = suite_create("load_room");
 	suite_add_tcase(suite, tests);
