@@ -27,6 +27,8 @@ struct footprint {
 	enum cpu_level cpu_level;
 	enum numerics numerics;
 	unsigned n_threads; /* of a worker: the most any has */
+	unsigned n_parts;   /* nodes that a worker spans, with a copy and memory on each: the most any does */
+	uint64_t kv_bytes;  /* of a worker: the most any may have */
 	struct model_outline outline;
 	struct worker_needs needs;
 	/* Private memory of an idle worker; its page tables but for those of the copy. */
@@ -90,7 +92,86 @@ static int outline(struct footprint *f, struct err *err)
 	return rc;
 }
 
-/* --- a worker --------------------------------------------------------------------------------- */
+/* --- workers ---------------------------------------------------------------------------------- */
+
+/* A process, as the parent starts it for each worker of the plan that begins one. */
+struct process {
+	struct idset copy_nodes, memory_nodes;
+	unsigned home; /* whose memory has all that is not a thread's */
+	unsigned n_threads;
+};
+
+/* False: this worker of the plan is a part of another one's process. */
+static bool process_of(const struct plan *plan, unsigned worker, enum parallel parallel, struct process *out)
+{
+	const struct plan_worker *parts[PLAN_WORKERS_MAX];
+	unsigned n = plan_parts(plan, worker, parallel, parts);
+	idset_clear(&out->copy_nodes);
+	idset_clear(&out->memory_nodes);
+	out->n_threads = 0;
+	for (unsigned i = 0; i < n; i++) {
+		idset_add(&out->copy_nodes, parts[i]->copy_node);
+		idset_add(&out->memory_nodes, parts[i]->memory_node);
+		out->n_threads += idset_count(&parts[i]->cpus);
+	}
+	out->home = n ? parts[0]->memory_node : 0;
+	return n != 0;
+}
+
+struct processes {
+	unsigned n, n_homes;
+};
+
+/* Those of a model that have memory on a node, and those that are at home there. */
+static struct processes processes_on(const struct plan *plan, enum parallel parallel, unsigned node)
+{
+	struct processes found = {0};
+	struct process process;
+	for (unsigned i = 0; i < plan->n_workers; i++) {
+		if (!process_of(plan, i, parallel, &process))
+			continue;
+		found.n += idset_has(&process.memory_nodes, node);
+		found.n_homes += process.home == node;
+	}
+	return found;
+}
+
+/* What keys and values of a worker may take of a node: its part of what the settings say, or of the node's memory,
+ * which the workers of the other models of the settings share. */
+static uint64_t kv_bytes_on(const struct footprint *f, const struct topology_node *node)
+{
+	const struct config *c = f->config;
+	unsigned n_sharers = processes_on(&f->plan, f->model.parallel, node->os_index).n;
+	if (c->kv_bytes)
+		return c->kv_bytes / f->n_parts;
+	for (uint32_t i = 0; i < c->n_models; i++)
+		if (strcmp(c->models[i].name, f->model.name) != 0)
+			n_sharers += processes_on(&f->plan, c->models[i].parallel, node->os_index).n;
+	return plan_kv_bytes(node->memory_bytes, n_sharers);
+}
+
+/* What the largest worker has. */
+static void measure_plan(struct footprint *f)
+{
+	struct process process;
+	f->n_parts = 1;
+	for (unsigned i = 0; i < f->plan.n_workers; i++) {
+		if (!process_of(&f->plan, i, f->model.parallel, &process))
+			continue;
+		unsigned n = idset_count(&process.memory_nodes);
+		f->n_threads = process.n_threads > f->n_threads ? process.n_threads : f->n_threads;
+		f->n_parts = n > f->n_parts ? n : f->n_parts;
+	}
+	for (unsigned i = 0; i < f->plan.n_workers; i++) {
+		uint64_t bytes = 0;
+		if (!process_of(&f->plan, i, f->model.parallel, &process))
+			continue;
+		for (unsigned n = 0; n < topology_n_nodes(f->topology); n++)
+			if (idset_has(&process.memory_nodes, topology_node(f->topology, n)->os_index))
+				bytes += kv_bytes_on(f, topology_node(f->topology, n));
+		f->kv_bytes = bytes > f->kv_bytes ? bytes : f->kv_bytes;
+	}
+}
 
 static int choose_kernels(struct footprint *f, struct err *err)
 {
@@ -155,10 +236,8 @@ static void add_node(yyjson_mut_doc *d, yyjson_mut_val *nodes, const struct foot
 {
 	char cpus[IDSET_TEXT];
 	uint64_t free_bytes;
-	unsigned n_workers = 0;
+	struct processes workers = processes_on(&f->plan, f->model.parallel, node->os_index);
 	yyjson_mut_val *n = yyjson_mut_arr_add_obj(d, nodes);
-	for (unsigned i = 0; i < f->plan.n_workers; i++)
-		n_workers += f->plan.workers[i].memory_node == node->os_index;
 	yyjson_mut_obj_add_uint(d, n, "node", node->os_index);
 	yyjson_mut_obj_add_strcpy(d, n, "cpus", idset_format(&node->cpus, cpus, sizeof cpus));
 	yyjson_mut_obj_add_uint(d, n, "cores", idset_count(&node->cores));
@@ -166,7 +245,9 @@ static void add_node(yyjson_mut_doc *d, yyjson_mut_val *nodes, const struct foot
 	if (!topology_free_bytes_in(sysroot, node->os_index, &free_bytes))
 		yyjson_mut_obj_add_uint(d, n, "free_bytes", free_bytes);
 	yyjson_mut_obj_add_uint(d, n, "copy_bytes", share_bytes(&f->plan, node->os_index, copy_bytes));
-	yyjson_mut_obj_add_uint(d, n, "workers", n_workers);
+	yyjson_mut_obj_add_uint(d, n, "workers", workers.n);
+	yyjson_mut_obj_add_uint(d, n, "workers_at_home", workers.n_homes);
+	yyjson_mut_obj_add_uint(d, n, "kv_bytes", kv_bytes_on(f, node));
 }
 
 static void add_worker(yyjson_mut_doc *d, yyjson_mut_val *root, const struct footprint *f, uint64_t copy_bytes)
@@ -174,11 +255,14 @@ static void add_worker(yyjson_mut_doc *d, yyjson_mut_val *root, const struct foo
 	yyjson_mut_val *w = yyjson_mut_obj_add_obj(d, root, "worker");
 	yyjson_mut_obj_add_uint(d, w, "threads", f->n_threads);
 	yyjson_mut_obj_add_uint(d, w, "base_bytes", f->base_bytes);
-	yyjson_mut_obj_add_uint(d, w, "page_table_bytes", f->table_bytes + page_table_bytes(copy_bytes, f->config));
+	yyjson_mut_obj_add_uint(d, w, "nodes", f->n_parts);
+	/* It maps the copy of each of its nodes. */
+	yyjson_mut_obj_add_uint(d, w, "page_table_bytes",
+				f->table_bytes + f->n_parts * page_table_bytes(copy_bytes, f->config));
 	yyjson_mut_obj_add_uint(d, w, "scratch_bytes", f->needs.scratch_bytes);
 	yyjson_mut_obj_add_uint(d, w, "further_scratch_bytes", f->needs.further_scratch_bytes);
 	yyjson_mut_obj_add_uint(d, w, "max_running", f->config->max_running);
-	yyjson_mut_obj_add_uint(d, w, "kv_bytes", f->config->kv_bytes);
+	yyjson_mut_obj_add_uint(d, w, "kv_bytes", f->kv_bytes);
 	yyjson_mut_obj_add_uint(d, w, "kv_page_bytes", f->needs.kv_page_bytes);
 	yyjson_mut_obj_add_uint(d, w, "kv_page_tokens", f->needs.kv_page_tokens);
 }
@@ -226,10 +310,8 @@ int footprint_print(const struct config *config, const char *model, const char *
 		rc = topology_load(sysroot, &f.topology, err);
 	if (!rc)
 		rc = plan_make(f.topology, config, NULL, &f.plan, err);
-	for (unsigned i = 0; i < f.plan.n_workers; i++) {
-		unsigned n = idset_count(&f.plan.workers[i].cpus);
-		f.n_threads = n > f.n_threads ? n : f.n_threads;
-	}
+	if (!rc)
+		measure_plan(&f);
 	if (!rc)
 		rc = outline(&f, err);
 	if (!rc)

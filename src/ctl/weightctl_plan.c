@@ -20,15 +20,18 @@ struct plan_worker {
 	uint64_t libraries, page_tables;	    /* stay */
 	uint64_t scratch, further_scratch, request; /* come and go: once, for each further request, for each request */
 	uint64_t request_tables;
-	uint64_t kv_most; /* of all requests together, as the settings bound it; 0: they do not */
+	uint64_t kv_most; /* of all requests together */
 	uint32_t requests, context;
+	uint32_t nodes; /* that it spans: what comes and goes is on all of them alike */
 };
 
 struct plan_node {
 	unsigned node, workers, cores;
+	unsigned homes; /* of these workers, those whose libraries and page tables are here */
 	bool knows_free;
 	uint64_t free, copy, stays, peak;
-	uint64_t fit; /* workers, by memory */
+	uint64_t kv_most; /* of one worker's requests, here */
+	uint64_t fit;	  /* workers, by memory */
 };
 
 struct plan {
@@ -51,16 +54,31 @@ static uint64_t worker_stays(const struct plan_worker *w)
 	return w->libraries + w->page_tables;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 static uint64_t requests_bytes(const struct plan_worker *w)
 {
-	uint64_t bytes = w->requests * w->request;
-	return w->kv_most && bytes > w->kv_most ? w->kv_most : bytes;
+	return least(w->requests * w->request, w->kv_most);
+}
+
+/* What comes and goes beside keys and values. */
+static uint64_t worker_scratch(const struct plan_worker *w)
+{
+	return w->scratch + (w->requests - 1) * w->further_scratch + w->requests * w->request_tables;
 }
 
 static uint64_t worker_peak(const struct plan_worker *w)
 {
-	return worker_stays(w) + w->scratch + (w->requests - 1) * w->further_scratch + requests_bytes(w) +
-	       w->requests * w->request_tables;
+	return worker_stays(w) + worker_scratch(w) + requests_bytes(w);
+}
+
+/* A worker's part of what comes and goes, on one of its nodes. */
+static uint64_t part_bytes(const struct plan_worker *w, const struct plan_node *n)
+{
+	return worker_scratch(w) / w->nodes + least(w->requests * w->request / w->nodes, n->kv_most);
 }
 
 static void read_worker(struct plan *plan)
@@ -73,6 +91,8 @@ static void read_worker(struct plan *plan)
 	w->scratch = number(object, "scratch_bytes");
 	w->further_scratch = number(object, "further_scratch_bytes");
 	w->kv_most = number(object, "kv_bytes");
+	w->nodes = (uint32_t)number(object, "nodes");
+	w->nodes += !w->nodes;
 	w->requests = (uint32_t)number(object, "max_running");
 	w->context = (uint32_t)number(plan->root, "context_tokens");
 	if (page_tokens)
@@ -89,13 +109,15 @@ static void read_node(struct plan *plan, yyjson_val *object)
 		.node = (unsigned)number(object, "node"),
 		.workers = (unsigned)number(object, "workers"),
 		.cores = (unsigned)number(object, "cores"),
+		.homes = (unsigned)number(object, "workers_at_home"),
+		.kv_most = number(object, "kv_bytes"),
 		.copy = number(object, "copy_bytes"), /* that of the copy which lies here */
 		.knows_free = free_bytes != NULL,
 		.free = yyjson_get_uint(free_bytes),
 	};
-	n->stays = n->copy + n->workers * worker_stays(w);
-	n->peak = n->copy + n->workers * worker_peak(w);
-	n->fit = n->free > n->copy ? (n->free - n->copy) / worker_peak(w) : 0;
+	n->stays = n->copy + n->homes * worker_stays(w);
+	n->peak = n->stays + n->workers * part_bytes(w, n);
+	n->fit = n->free > n->copy ? (n->free - n->copy) / (worker_stays(w) + part_bytes(w, n)) : 0;
 	plan->fits &= !n->knows_free || n->peak <= n->free;
 }
 

@@ -70,8 +70,8 @@ static bool has_memory_of(const struct parent *parent, const struct parent_worke
 	return false;
 }
 
-/* What KV pages may take: a quarter of each node they are on, divided among the workers that share it; those of another
- * generation come before or go after this one. */
+/* What KV pages may take of all nodes they are on; those workers of another generation come before or go after this
+ * one. */
 static uint64_t auto_kv_bytes(const struct parent *parent, const struct parent_worker *worker)
 {
 	uint64_t sum = 0;
@@ -85,7 +85,7 @@ static uint64_t auto_kv_bytes(const struct parent *parent, const struct parent_w
 			sharers += other->model != PARENT_NO_MODEL && has_memory_of(parent, other, node->os_index) &&
 				   (other->model != worker->model || other->generation == worker->generation);
 		}
-		sum += node->memory_bytes / 4 / (sharers ? sharers : 1);
+		sum += plan_kv_bytes(node->memory_bytes, sharers);
 	}
 	return sum;
 }

@@ -390,3 +390,8 @@ unsigned plan_parts(const struct plan *plan, unsigned worker, enum parallel para
 	}
 	return n;
 }
+
+uint64_t plan_kv_bytes(uint64_t memory_bytes, uint32_t n_sharers)
+{
+	return memory_bytes / 4 / (n_sharers ? n_sharers : 1);
+}

@@ -50,6 +50,10 @@ int plan_make(const struct topology *topology, const struct config *config, cons
 /* The copy that is named for a node; NULL: none is. View. */
 const struct plan_copy *plan_copy(const struct plan *plan, unsigned node);
 
+/* What a worker's keys and values may take of a node's memory where the settings say auto: a quarter of it, divided
+ * among the workers that have memory there. */
+uint64_t plan_kv_bytes(uint64_t memory_bytes, uint32_t n_sharers);
+
 /* As text, a line for each copy and worker: what weightd --plan prints. */
 void plan_print(const struct plan *plan, const struct topology *topology, FILE *out);
 

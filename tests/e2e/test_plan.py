@@ -112,6 +112,53 @@ def test_a_plan_for_a_machine_that_is_not_there(machine, model):
         assert f"\necho {pages + taken} > {file}\n" in text
 
 
+def transient(worker, requests):
+    """What comes and goes of a worker with so many requests, but for keys and values."""
+    tables = worker["request_bytes"] - worker["request_bytes"] * 512 // 513
+    return worker["scratch_bytes"] + (requests - 1) * worker["further_scratch_bytes"] + requests * tables
+
+
+def test_keys_and_values_have_a_bound_also_where_the_settings_name_none(machine, model):
+    requests, quarter = 32, (32 << 30) // 4
+    free, bound = (planned_or_not(machine, model, requests, kv) for kv in ("auto", "1G"))
+    for found, most in (free, quarter // 2), (bound, 1 << 30):
+        worker = found["worker"]
+        pages = -(-found["context_tokens"] // worker["kv_page_tokens"])
+        assert requests * pages * worker["kv_page_bytes"] > most, "else there is nothing to bound"
+        assert worker["kv_bytes"] == most
+        assert worker["peak_bytes"] - worker["stays_bytes"] - transient(worker, requests) == most
+        for node in found["nodes"]:
+            assert node["workers"] == node["workers_at_home"] == 2 and node["kv_bytes"] == most
+            assert node["peak_bytes"] == found["copy_bytes"] + 2 * worker["peak_bytes"]
+
+
+def planned_or_not(machine, model, requests, kv_bytes):
+    settings = ["--set", f"kv_bytes={kv_bytes}", "--set", "workers_per_node=2"]
+    result = plan(model, "--sysroot", machine, "--requests", str(requests), *settings, "--json")
+    assert result.returncode in (0, 1), result.stderr
+    return json.loads(result.stdout)
+
+
+def test_workers_that_span_nodes_are_counted_once(machine, model, tmp_path):
+    config = tmp_path / "weightd.conf"
+    config.write_text(f"[model alone]\npath = {model}\n[model together]\npath = {model}\nparallel = tensor\n")
+    arguments = ["--config", config, "--sysroot", machine, "--context", "512", "--requests", "1"]
+    alone, found = planned("alone", *arguments), planned("together", *arguments)
+    worker = found["worker"]
+    assert alone["worker"]["nodes"] == 1 and worker["nodes"] == 2
+    assert worker["threads"] == 2 * alone["worker"]["threads"], "it computes on the CPUs of both nodes"
+    assert worker["page_table_bytes"] > alone["worker"]["page_table_bytes"], "it maps both copies"
+    assert [node["workers"] for node in found["nodes"]] == [1, 1]
+    assert [node["workers_at_home"] for node in found["nodes"]] == [1, 0]
+    home, away = found["nodes"]
+    assert home["copy_bytes"] == away["copy_bytes"] == found["copy_bytes"]
+    assert away["stays_bytes"] == found["copy_bytes"] and home["stays_bytes"] == found["copy_bytes"] + worker["stays_bytes"]
+    both = home["peak_bytes"] + away["peak_bytes"]
+    assert abs(both - 2 * found["copy_bytes"] - worker["peak_bytes"]) <= 4, "each byte is on one of the nodes"
+    # Each of the two models' workers may have half of a quarter of a node, and the one that spans both has it twice.
+    assert alone["worker"]["kv_bytes"] == (32 << 30) // 8 and worker["kv_bytes"] == 2 * (32 << 30) // 8
+
+
 def test_a_copy_that_is_spread_takes_its_part_of_each_node(machine, model):
     found = planned(model, "--sysroot", machine, "--context", "512", "--requests", "1", "--set", "placement=interleave")
     for node in found["nodes"]:
