@@ -102,6 +102,10 @@ struct kernels {
 	/* y[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]. y may be x. (Zhang and Sennrich, 2019) */
 	void (*rms_norm)(float *y, const float *x, const float *weight, uint32_t n, float eps);
 
+	/* y[i] = (x[i] - m) / sqrt(mean((x - m)^2) + eps) * weight[i] + bias[i], m = mean(x). y may be x. (Ba et al.,
+	 * 2016) */
+	void (*layer_norm)(float *y, const float *x, const float *weight, const float *bias, uint32_t n, float eps);
+
 	/* Rotates pairs (2i, 2i + 1) of each head [n_heads][head_dim] in place by cos_sin [rope_dim / 2][2]; dimensions
 	 * from rope_dim on are left alone. (Su et al., 2021; GGUF's llama order) */
 	void (*rope_pairs)(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim);
@@ -116,6 +120,10 @@ struct kernels {
 	/* y[i] = gelu(gate[i]) * up[i] with the tanh approximation of the normal distribution. y may be gate.
 	 * (Hendrycks and Gimpel, 2016; Shazeer, 2020) */
 	void (*geglu)(float *y, const float *gate, const float *up, uint32_t n);
+
+	/* y[i] = x[i] times the share of the normal distribution below it, exactly. y may be x. (Hendrycks and Gimpel,
+	 * 2016) */
+	void (*gelu)(float *y, const float *x, uint32_t n);
 
 	/* x[i] += y[i] */
 	void (*add)(float *x, const float *y, uint32_t n);

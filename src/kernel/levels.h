@@ -28,12 +28,15 @@ static inline struct slab slab_of_panel(const struct matrix *w, uint32_t begin, 
 	void expand_panel_##level(const struct matrix *w, uint32_t begin, uint32_t end, void *panel,                   \
 				  enum numerics numerics);                                                             \
 	void rms_norm_##level(float *y, const float *x, const float *weight, uint32_t n, float eps);                   \
+	void layer_norm_##level(float *y, const float *x, const float *weight, const float *bias, uint32_t n,          \
+				float eps);                                                                            \
 	void rope_pairs_##level(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim,                   \
 				uint32_t rope_dim);                                                                    \
 	void rope_halves_##level(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim,                  \
 				 uint32_t rope_dim);                                                                   \
 	void swiglu_##level(float *y, const float *gate, const float *up, uint32_t n);                                 \
 	void geglu_##level(float *y, const float *gate, const float *up, uint32_t n);                                  \
+	void gelu_##level(float *y, const float *x, uint32_t n);                                                       \
 	void add_##level(float *x, const float *y, uint32_t n);                                                        \
 	void to_bf16_##level(uint16_t *y, const float *x, uint32_t n);                                                 \
 	uint16_t to_int8_##level(int8_t *y, const float *x, uint32_t n);                                               \

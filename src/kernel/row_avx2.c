@@ -3,14 +3,22 @@
 #include <string.h>
 
 #include "src/kernel/gelu.h"
+#include "src/kernel/inline.h"
 #include "src/kernel/levels.h"
 #include "src/kernel/vector_avx2.h"
+
+static double sum_of_avx2(__m256d low, __m256d high)
+{
+	__m256d both = _mm256_add_pd(low, high);
+	__m128d two = _mm_add_pd(_mm256_castpd256_pd128(both), _mm256_extractf128_pd(both, 1));
+
+	return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
 
 /* The squares are summed in double: eight lanes, then the lanes, in one order for a given n. */
 void rms_norm_avx2(float *y, const float *x, const float *weight, uint32_t n, float eps)
 {
-	__m256d low = _mm256_setzero_pd(), high = _mm256_setzero_pd(), both;
-	__m128d two;
+	__m256d low = _mm256_setzero_pd(), high = _mm256_setzero_pd();
 	__m256 inverse;
 
 	for (uint32_t i = 0; i < n; i += 8) {
@@ -21,14 +29,52 @@ void rms_norm_avx2(float *y, const float *x, const float *weight, uint32_t n, fl
 		low = _mm256_fmadd_pd(a, a, low);
 		high = _mm256_fmadd_pd(b, b, high);
 	}
-	both = _mm256_add_pd(low, high);
-	two = _mm_add_pd(_mm256_castpd256_pd128(both), _mm256_extractf128_pd(both, 1));
-	two = _mm_add_sd(two, _mm_unpackhi_pd(two, two));
-	inverse = _mm256_set1_ps((float)(1.0 / sqrt(_mm_cvtsd_f64(two) / n + eps)));
+	inverse = _mm256_set1_ps((float)(1.0 / sqrt(sum_of_avx2(low, high) / n + eps)));
 	for (uint32_t i = 0; i < n; i += 8) {
 		__m256i lanes = lanes_avx2(n - i);
 		__m256 v = _mm256_mul_ps(_mm256_maskload_ps(x + i, lanes), inverse);
 		_mm256_maskstore_ps(y + i, lanes, _mm256_mul_ps(v, _mm256_maskload_ps(weight + i, lanes)));
+	}
+}
+
+/* A number less the mean, as float32; the lanes of a tail give zeros. */
+static __m256 centred_avx2(const float *x, __m256i lanes, __m256d mean)
+{
+	__m256 v = _mm256_maskload_ps(x, lanes);
+	__m256d a = _mm256_sub_pd(_mm256_cvtps_pd(_mm256_castps256_ps128(v)), mean);
+	__m256d b = _mm256_sub_pd(_mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)), mean);
+
+	return _mm256_and_ps(_mm256_set_m128(_mm256_cvtpd_ps(b), _mm256_cvtpd_ps(a)), _mm256_castsi256_ps(lanes));
+}
+
+/* In double as rms_norm's sums; what is squared has been rounded to float32 first. */
+void layer_norm_avx2(float *y, const float *x, const float *weight, const float *bias, uint32_t n, float eps)
+{
+	__m256d low = _mm256_setzero_pd(), high = _mm256_setzero_pd(), mean;
+	__m256 inverse;
+
+	for (uint32_t i = 0; i < n; i += 8) {
+		__m256 v = _mm256_maskload_ps(x + i, lanes_avx2(n - i));
+
+		low = _mm256_add_pd(low, _mm256_cvtps_pd(_mm256_castps256_ps128(v)));
+		high = _mm256_add_pd(high, _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)));
+	}
+	mean = _mm256_set1_pd(sum_of_avx2(low, high) / n);
+	low = high = _mm256_setzero_pd();
+	for (uint32_t i = 0; i < n; i += 8) {
+		__m256 v = centred_avx2(x + i, lanes_avx2(n - i), mean);
+		__m256d a = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+		__m256d b = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+
+		low = _mm256_fmadd_pd(a, a, low);
+		high = _mm256_fmadd_pd(b, b, high);
+	}
+	inverse = _mm256_set1_ps((float)(1.0 / sqrt(sum_of_avx2(low, high) / n + eps)));
+	for (uint32_t i = 0; i < n; i += 8) {
+		__m256i lanes = lanes_avx2(n - i);
+		__m256 v = _mm256_mul_ps(centred_avx2(x + i, lanes, mean), inverse);
+		v = _mm256_fmadd_ps(v, _mm256_maskload_ps(weight + i, lanes), _mm256_maskload_ps(bias + i, lanes));
+		_mm256_maskstore_ps(y + i, lanes, v);
 	}
 }
 
@@ -95,6 +141,35 @@ void geglu_avx2(float *y, const float *gate, const float *up, uint32_t n)
 		__m256 gelu = _mm256_div_ps(x, _mm256_add_ps(one, e));
 
 		_mm256_maskstore_ps(y + i, lanes, _mm256_mul_ps(gelu, _mm256_maskload_ps(up + i, lanes)));
+	}
+}
+
+/* The share below -|x|; gelu.h has the polynomial. */
+static __m256 share_below_avx2(__m256 a)
+{
+	static const float r[] = {GELU_R8, GELU_R7, GELU_R6, GELU_R5, GELU_R4, GELU_R3, GELU_R2, GELU_R1};
+	const __m256 one = _mm256_set1_ps(1.0f);
+	__m256 t = _mm256_div_ps(one, _mm256_fmadd_ps(a, _mm256_set1_ps(GELU_T), one));
+	__m256 sum = _mm256_set1_ps(GELU_R9);
+
+	UNROLL
+	for (int i = 0; i < 8; i++)
+		sum = _mm256_fmadd_ps(sum, t, _mm256_set1_ps(r[i]));
+	return _mm256_mul_ps(_mm256_mul_ps(sum, t),
+			     exp_avx2(_mm256_mul_ps(_mm256_mul_ps(a, a), _mm256_set1_ps(-0.5f))));
+}
+
+void gelu_avx2(float *y, const float *x, uint32_t n)
+{
+	const __m256 one = _mm256_set1_ps(1.0f), zero = _mm256_setzero_ps();
+
+	for (uint32_t i = 0; i < n; i += 8) {
+		__m256i lanes = lanes_avx2(n - i);
+		__m256 v = _mm256_maskload_ps(x + i, lanes);
+		__m256 share = share_below_avx2(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), v));
+
+		share = _mm256_blendv_ps(share, _mm256_sub_ps(one, share), _mm256_cmp_ps(v, zero, _CMP_GT_OQ));
+		_mm256_maskstore_ps(y + i, lanes, _mm256_mul_ps(v, share));
 	}
 }
 

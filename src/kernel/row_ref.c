@@ -17,6 +17,21 @@ void rms_norm_ref(float *y, const float *x, const float *weight, uint32_t n, flo
 		y[i] = x[i] * inverse * weight[i];
 }
 
+void layer_norm_ref(float *y, const float *x, const float *weight, const float *bias, uint32_t n, float eps)
+{
+	double sum = 0.0, squares = 0.0, mean;
+	float inverse;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += (double)x[i];
+	mean = sum / n;
+	for (uint32_t i = 0; i < n; i++)
+		squares += ((double)x[i] - mean) * ((double)x[i] - mean);
+	inverse = (float)(1.0 / sqrt(squares / n + eps));
+	for (uint32_t i = 0; i < n; i++)
+		y[i] = (float)((double)x[i] - mean) * inverse * weight[i] + bias[i];
+}
+
 void rope_pairs_ref(float *x, const float *cos_sin, uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim)
 {
 	for (uint32_t head = 0; head < n_heads; head++, x += head_dim)
@@ -58,6 +73,13 @@ void geglu_ref(float *y, const float *gate, const float *up, uint32_t n)
 
 		y[i] = x / (1.0f + expf(-twice_u)) * up[i];
 	}
+}
+
+/* By erfc, whose digits do not get lost where the share is small. */
+void gelu_ref(float *y, const float *x, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		y[i] = x[i] * (float)(0.5 * erfc(-(double)x[i] * M_SQRT1_2));
 }
 
 void add_ref(float *x, const float *y, uint32_t n)

@@ -50,6 +50,40 @@ static void test_rms_norm(const struct subject *subject, uint32_t n, enum fillin
 	guarded_free(y);
 }
 
+static void test_layer_norm(const struct subject *subject, uint32_t n, enum filling filling)
+{
+	float *x = floats_new(n, filling), *weight = floats_new(n, FILL_RANDOM), *bias = floats_new(n, FILL_RANDOM);
+	float *y = guarded_new(n * sizeof *y);
+	double sum = 0.0, squares = 0.0, inverse, mean;
+
+	for (uint32_t i = 0; i < n && filling == FILL_RANDOM; i++)
+		x[i] += 100.0f; /* a mean that is large beside what is left: squares less its square would not do */
+	for (uint32_t i = 0; i < n; i++)
+		sum += (double)x[i];
+	mean = sum / n;
+	for (uint32_t i = 0; i < n; i++)
+		squares += ((double)x[i] - mean) * ((double)x[i] - mean);
+	inverse = 1.0 / sqrt(squares / n + (double)1e-5f);
+	subject->kernels->layer_norm(y, x, weight, bias, n, 1e-5f);
+	expect(guarded_intact(y, n * sizeof *y), "layer_norm n=%u wrote beside y", n);
+	for (uint32_t i = 0; i < n && squares < 1e76; i++) { /* what is left of the mean is finite as float32 */
+		double product = ((double)x[i] - mean) * inverse * (double)weight[i];
+		double exact = product + (double)bias[i];
+		/* Four roundings of the product (the difference, 1 / sqrt, two multiplications), one of the sum. */
+		double most = (4 * fabs(product) + fabs(exact)) * 0x1.01p-24 + 0x1p-126;
+		expect(fabs(exact) > (double)FLT_MAX || fabs((double)y[i] - exact) <= most,
+		       "layer_norm %s n=%u: y[%u] = %a, exactly %a", filling_name(filling), n, i, (double)y[i], exact);
+	}
+	for (uint32_t i = 0; i < n && isnan(squares); i++)
+		expect(isnan(y[i]), "layer_norm %s n=%u: y[%u] = %a of NaN", filling_name(filling), n, i, (double)y[i]);
+	subject->kernels->layer_norm(x, x, weight, bias, n, 1e-5f);
+	expect(same_bits(x, y, n), "layer_norm n=%u differs in place", n);
+	guarded_free(x);
+	guarded_free(weight);
+	guarded_free(bias);
+	guarded_free(y);
+}
+
 /* The partner of value i of a head, and the place of its cosine and sine; false where it is left alone. */
 struct rotation {
 	bool first; /* of the two */
@@ -150,6 +184,29 @@ static void test_geglu(const struct subject *subject, uint32_t n, enum filling f
 	guarded_free(y);
 }
 
+static void test_gelu(const struct subject *subject, uint32_t n, enum filling filling)
+{
+	float *x = floats_new(n, filling), *y = guarded_new(n * sizeof *y);
+
+	for (uint32_t i = 0; i < n && filling == FILL_RANDOM; i++)
+		x[i] = random_float(i % 3 == 0 ? 14.0f : 3.0f);
+	subject->kernels->gelu(y, x, n);
+	expect(guarded_intact(y, n * sizeof *y), "gelu n=%u wrote beside y", n);
+	for (uint32_t i = 0; i < n; i++) {
+		double v = (double)x[i], exact = v * 0.5 * erfc(-v * M_SQRT1_2);
+		/* The polynomial's 6 units, one of the exponential (2^-23), three roundings; and that of x^2 moves
+		 * e^(-x^2 / 2) by x^2 / 2 times as much. Near -14 the share is a denormal. */
+		double relative = (11.0 + v * v / 2) * 0x1p-24;
+		expect(isnan(exact) ? isnan(y[i])
+				    : near(y[i], exact, fmin(relative, 1e-4)) || fabs(exact - (double)y[i]) < 1e-36,
+		       "gelu(%a) = %a, exactly %a", v, (double)y[i], exact);
+	}
+	subject->kernels->gelu(x, x, n);
+	expect(same_bits(x, y, n), "gelu n=%u differs in place", n);
+	guarded_free(x);
+	guarded_free(y);
+}
+
 static void test_add(const struct subject *subject, uint32_t n, enum filling filling)
 {
 	float *x = floats_new(n, filling), *y = floats_new(n, filling), *sum = guarded_new(n * sizeof *sum);
@@ -208,6 +265,8 @@ void test_row(const struct subject *subject)
 	for (int filling = 0; filling < N_FILLINGS; filling++)
 		for (uint32_t n = 1; n; n = next_length(n)) {
 			test_rms_norm(subject, n, (enum filling)filling);
+			test_layer_norm(subject, n, (enum filling)filling);
+			test_gelu(subject, n, (enum filling)filling);
 			test_swiglu(subject, n, (enum filling)filling);
 			test_geglu(subject, n, (enum filling)filling);
 			test_add(subject, n, (enum filling)filling);
