@@ -47,7 +47,7 @@ struct speech_options {
 	struct speech_given hotwords;	    /* in each window's prompt, not with a prefix */
 
 	bool suppress_blank;
-	const int32_t *suppress; /* [n_suppress] ids; -1: what the model says */
+	const int32_t *suppress; /* [n_suppress] ids; -1: the model's list, or what is no speech */
 	uint32_t n_suppress;
 	bool without_timestamps;
 	float max_initial_timestamp; /* s */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/engine/speech/symbols.h"
 #include "src/engine/speech/task_private.h"
 
 /* --- what is suppressed ------------------------------------------------------------------------ */
@@ -36,6 +37,8 @@ int speech_task_suppress(struct speech_task *task, const struct speech_options *
 			failed = push(&task->suppressed, (uint32_t)id);
 		for (uint32_t k = 0; !failed && id == -1 && k < table->n_suppressed; k++)
 			failed = push(&task->suppressed, speech_suppressed(table)[k]);
+		if (id == -1 && !table->n_suppressed)
+			failed = speech_symbols(task->tokenizer, &task->suppressed, err);
 	}
 	for (uint32_t i = 0; !failed && options->n_suppress && i < sizeof marks / sizeof *marks; i++)
 		failed = push(&task->suppressed, marks[i]);
