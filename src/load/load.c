@@ -26,6 +26,7 @@
 #include "src/load/load_order.h"
 #include "src/load/load_pack.h"
 #include "src/load/load_template.h"
+#include "src/load/load_whisper_ggml.h"
 #include "src/load/model_gguf.h"
 
 struct load {
@@ -48,6 +49,16 @@ static int plan_gguf(struct load *load, struct err *err)
 	return rc ? rc : model_gguf_plan(&load->gguf, &load->plan, err);
 }
 
+/* A model that is no folder: told by its first bytes. */
+static int plan_file(struct load *load, struct err *err)
+{
+	bool is_whisper = false;
+	int rc = load_whisper_ggml_is(&load->files, &is_whisper, err);
+	if (rc == 0 && is_whisper)
+		return load_whisper_ggml(&load->files, load->order->quantize, &load->plan, err);
+	return rc ? rc : plan_gguf(load, err);
+}
+
 static int plan(struct load *load, const struct load_input *inputs, struct err *err)
 {
 	const struct message_load *order = load->order;
@@ -59,7 +70,7 @@ static int plan(struct load *load, const struct load_input *inputs, struct err *
 	else if (rc == 0 && load->files.is_folder)
 		rc = load_hf(&load->files, order->quantize, &load->plan, err);
 	else if (rc == 0)
-		rc = plan_gguf(load, err);
+		rc = plan_file(load, err);
 	for (uint32_t i = 0; i < order->n_files && rc == 0; i++)
 		if (inputs[i].role == FILE_TEMPLATE)
 			rc = load_template(&load->files, i, &load->plan, err);

@@ -99,7 +99,7 @@ static void check_tensors(const struct opened *o)
 static void check_speech(const struct model *model)
 {
 	static const uint32_t suppressed[] = {1, 2, SPEECH_SOT}, begin[] = {32, SPEECH_EOT};
-	static const struct speech_language languages[] = {{"en", SPEECH_EN}, {"de", SPEECH_DE}};
+	static const struct speech_language languages[] = {{"en", SPEECH_EN}, {"zh", SPEECH_ZH}};
 	static const struct speech_head heads[] = {{1, 0}, {1, 3}};
 	static const struct speech_table table = {
 		.eot = SPEECH_EOT,
@@ -126,7 +126,7 @@ static void check_speech(const struct model *model)
 }
 
 /* Nothing is put around a text: prompts are made by who decodes. */
-static void check_tokenizer(const struct model *model)
+static void check_tokenizer(const struct model *model, bool names_times)
 {
 	struct tokenizer *tokenizer = NULL;
 	struct token_list list = {0};
@@ -134,10 +134,17 @@ static void check_tokenizer(const struct model *model)
 	ck_assert_msg(tokenizer_attach(model->tokenizer, model->tokenizer_bytes, &tokenizer, &err) == 0, "%s",
 		      err.text);
 	ck_assert_uint_eq(tokenizer_n_tokens(tokenizer), SPEECH_VOCAB);
-	ck_assert_int_eq(tokenizer_encode(tokenizer, "a<|de|>", 7, true, true, SIZE_MAX, &list, &err), 0);
+	ck_assert_int_eq(tokenizer_encode(tokenizer, "a<|zh|>", 7, true, true, SIZE_MAX, &list, &err), 0);
 	ck_assert_uint_eq(list.n, 2);
 	ck_assert_uint_eq(list.ids[0], 'a');
-	ck_assert_uint_eq(list.ids[1], SPEECH_DE);
+	ck_assert_uint_eq(list.ids[1], SPEECH_ZH);
+	/* Merged in the order of ranks: "th" before " t", "the" before " th". */
+	static const uint32_t merged[] = {258, ' ', 258, 259, 'x', 257, '2', SPEECH_TIMESTAMPS + 1};
+	list.n = 0;
+	bool times = tokenizer_encode(tokenizer, "the the thx t2<|0.02|>", 22, true, true, SIZE_MAX, &list, &err) == 0 &&
+		     list.n == 8;
+	ck_assert_mem_eq(list.ids, merged, (times ? 8 : 7) * sizeof *merged);
+	ck_assert_int_eq(times, names_times);
 	token_list_fini(&list);
 	tokenizer_detach(tokenizer);
 }
@@ -163,7 +170,7 @@ START_TEST(ctranslate2_becomes_what_was_written)
 	open_copy(&loaded, &o);
 	check_tensors(&o);
 	check_speech(&o.model);
-	check_tokenizer(&o.model);
+	check_tokenizer(&o.model, false);
 	ck_assert_uint_eq(kind_of(&o, IMAGE_CROSS_V), kinds[_i]);
 	ck_assert_uint_eq(kind_of(&o, IMAGE_OF_ENCODER | IMAGE_CONV1), _i == SPEECH_INT8 ? PACK_F32 : kinds[_i]);
 	close_copy(&o);
@@ -184,7 +191,7 @@ START_TEST(hugging_faces_becomes_what_was_written)
 		open_copy(&loaded, &o);
 		check_tensors(&o);
 		check_speech(&o.model);
-		check_tokenizer(&o.model);
+		check_tokenizer(&o.model, false);
 		close_copy(&o);
 		loaded_discard(&loaded);
 	}
@@ -192,36 +199,122 @@ START_TEST(hugging_faces_becomes_what_was_written)
 }
 END_TEST
 
-/* The same weights in two formats are the same image but for the order of its tensors: made 8 bits, too. */
+/* The same weights in three formats are the same image but for the order of its tensors: made 8 bits, too. */
 START_TEST(formats_agree)
 {
-	struct speech_files files[2];
+	enum { N = 3 };
+	struct speech_files files[N];
 	struct loaded loaded;
-	struct opened o[2];
+	struct opened o[N];
 	struct err err = {""};
 	speech_files_ctranslate2(&files[0], (enum speech_type)_i);
 	speech_files_hf(&files[1], (enum speech_type)_i);
-	for (int i = 0; i < 2; i++) {
+	speech_files_ggml(&files[2], (enum speech_type)_i, false);
+	for (int i = 0; i < N; i++) {
 		ck_assert_msg(load(&files[i], MODEL_INT8, &loaded, &err) == 0, "%s", err.text);
 		open_copy(&loaded, &o[i]);
 		loaded_discard(&loaded); /* its name is the next one's; the mapping stays */
 	}
-	const char *base[2] = {(const char *)o[0].image, (const char *)o[1].image};
-	const struct image_tensor *a = (const void *)(base[0] + o[0].image->tensors_offset),
-				  *b = (const void *)(base[1] + o[1].image->tensors_offset);
-	ck_assert_uint_eq(o[0].image->n_tensors, o[1].image->n_tensors);
-	for (uint32_t i = 0; i < o[0].image->n_tensors; i++) {
-		uint32_t k = 0;
-		while (b[k].role != a[i].role || b[k].layer != a[i].layer)
-			k++;
-		ck_assert_uint_eq(a[i].kind, b[k].kind);
-		ck_assert_uint_eq(a[i].bytes, b[k].bytes);
-		ck_assert_mem_eq(base[0] + a[i].offset, base[1] + b[k].offset, a[i].bytes);
+	const char *base = (const char *)o[0].image;
+	const struct image_tensor *a = (const void *)(base + o[0].image->tensors_offset);
+	for (int other = 1; other < N; other++) {
+		const char *base_b = (const char *)o[other].image;
+		const struct image_tensor *b = (const void *)(base_b + o[other].image->tensors_offset);
+		ck_assert_uint_eq(o[0].image->n_tensors, o[other].image->n_tensors);
+		for (uint32_t i = 0; i < o[0].image->n_tensors; i++) {
+			uint32_t k = 0, role = a[i].role & ~(uint32_t)IMAGE_OF_ENCODER;
+			while (b[k].role != a[i].role || b[k].layer != a[i].layer)
+				k++;
+			/* whisper.cpp's positions are float32, whatever the rest is. */
+			if (role == IMAGE_POSITION_EMBD && b[k].kind == PACK_F32)
+				continue;
+			ck_assert_uint_eq(a[i].kind, b[k].kind);
+			ck_assert_uint_eq(a[i].bytes, b[k].bytes);
+			ck_assert_mem_eq(base + a[i].offset, base_b + b[k].offset, a[i].bytes);
+		}
 	}
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < N; i++) {
 		close_copy(&o[i]);
 		speech_files_free(&files[i]);
 	}
+}
+END_TEST
+
+/* What a file of whisper.cpp leaves to be inferred: signs and notes by their words, the upper half's heads. */
+static void check_inferred(const struct model *model)
+{
+	static const uint32_t suppressed[] = {32,
+					      34,
+					      35,
+					      40,
+					      41,
+					      42,
+					      43,
+					      47,
+					      58,
+					      59,
+					      60,
+					      61,
+					      62,
+					      64,
+					      91,
+					      92,
+					      93,
+					      94,
+					      95,
+					      96,
+					      123,
+					      124,
+					      125,
+					      126,
+					      226,
+					      SPEECH_SOT,
+					      SPEECH_TRANSLATE,
+					      SPEECH_TRANSCRIBE,
+					      SPEECH_SOT_LM,
+					      SPEECH_SOT_PREV,
+					      SPEECH_NO_SPEECH};
+	static const uint32_t begin[] = {32, SPEECH_EOT};
+	const struct speech_table *t = model->speech;
+	ck_assert_uint_eq(t->n_suppressed, sizeof suppressed / sizeof *suppressed);
+	ck_assert_mem_eq(speech_suppressed(t), suppressed, sizeof suppressed);
+	ck_assert_uint_eq(t->n_suppressed_begin, 2);
+	ck_assert_mem_eq(speech_suppressed_begin(t), begin, sizeof begin);
+	ck_assert_uint_eq(t->eot, SPEECH_EOT);
+	ck_assert_uint_eq(t->no_timestamps, SPEECH_NO_TIMESTAMPS);
+	ck_assert_uint_eq(t->first_timestamp, SPEECH_TIMESTAMPS);
+	ck_assert_uint_eq(t->n_languages, 2);
+	ck_assert_str_eq(speech_languages(t)[1].code, "zh");
+	ck_assert_uint_eq(speech_languages(t)[1].token, SPEECH_ZH);
+	ck_assert_uint_eq(t->n_heads, 4);
+	ck_assert_uint_eq(t->is_multilingual, 1);
+	ck_assert_mem_eq(&model->config, &speech_config, sizeof speech_config);
+}
+
+START_TEST(whisper_cpps_becomes_what_was_written)
+{
+	static const uint32_t kinds[] = {PACK_F32, PACK_F16, PACK_BF16, PACK_Q4_0};
+	struct speech_files files;
+	struct loaded loaded;
+	struct opened o;
+	struct err err = {""};
+	bool q4_0 = _i == 3;
+	speech_files_ggml(&files, q4_0 ? SPEECH_F16 : (enum speech_type)_i, q4_0);
+	ck_assert_msg(load(&files, MODEL_AS_STORED, &loaded, &err) == 0, "%s", err.text);
+	open_copy(&loaded, &o);
+	check_tensors(&o);
+	check_inferred(&o.model);
+	check_tokenizer(&o.model, true);
+	ck_assert_uint_eq(kind_of(&o, IMAGE_OF_ENCODER | IMAGE_FFN_DOWN), kinds[_i]);
+	close_copy(&o);
+	loaded_discard(&loaded);
+	int rc = load(&files, MODEL_BF16, &loaded, &err);
+	ck_assert_int_eq(rc, q4_0 ? -ENOTSUP : 0);
+	if (rc == 0)
+		loaded_discard(&loaded);
+	else
+		ck_assert_ptr_nonnull(strstr(err.text, "q4_0 already"));
+	speech_files_free(&files);
 }
 END_TEST
 
@@ -385,12 +478,12 @@ START_TEST(what_lies_beside_is_checked)
 		{"[]", "config.json"},
 		{"{\"suppress_ids\":7}", "'suppress_ids': a list of tokens"},
 		{"{\"suppress_ids\":[-1]}", "'suppress_ids': item 0"},
-		{"{\"suppress_ids\":[286]}", "suppressed: token 286 of a vocabulary of 286"},
+		{"{\"suppress_ids\":[1771]}", "suppressed: token 1771 of a vocabulary of 1771"},
 		{"{\"suppress_ids_begin\":[5000000000]}", "'suppress_ids_begin': item 0"},
 		{"{\"lang_ids\":[]}", "without languages"},
 		{"{\"lang_ids\":[5]}", "token 5 is to be a language's"},
-		{"{\"lang_ids\":[260]}", "token 260 is to be a language's"},
-		{"{\"lang_ids\":[286]}", "token 286 is to be a language's"},
+		{"{\"lang_ids\":[264]}", "token 264 is to be a language's"},
+		{"{\"lang_ids\":[1771]}", "token 1771 is to be a language's"},
 		{"{\"alignment_heads\":[[2,0]]}", "'alignment_heads': item 0"},
 		{"{\"alignment_heads\":[[0,1],[0,4]]}", "'alignment_heads': item 1"},
 		{"{\"alignment_heads\":[[0]]}", "'alignment_heads': item 0"},
@@ -433,7 +526,7 @@ START_TEST(hugging_faces_of_wrong_fields)
 		 "encoder.layers.2.fc1.weight': a whisper model has no use"},
 		{"config.json", "\"encoder_layers\":3", "\"encoder_layers\":0", -EINVAL, "encoder.block_count: 0"},
 		{"config.json", "\"num_mel_bins\":80", "\"num_mel_bins\":96", -EINVAL, "conv1.weight': shape"},
-		{"config.json", "\"vocab_size\":286", "\"vocab_size\":285", -EINVAL, "embed_tokens.weight': shape"},
+		{"config.json", "\"vocab_size\":1771", "\"vocab_size\":1770", -EINVAL, "embed_tokens.weight': shape"},
 		{"generation_config.json", "[1,3]", "[2,3]", -EINVAL, "'alignment_heads': item 1"},
 		{"model.safetensors", "layers.1.fc2.bias", "layers.1.fc2.bios", -EINVAL, "fc2.bias': is missing"},
 		{"model.safetensors", "\"shape\":[64,80,3]", "\"shape\":[64,3,80]", -EINVAL, "conv1.weight': shape"},
@@ -445,6 +538,78 @@ START_TEST(hugging_faces_of_wrong_fields)
 		refused(&files, wrong[i].code, wrong[i].what);
 		speech_files_free(&files);
 	}
+}
+END_TEST
+
+START_TEST(whisper_cpps_of_wrong_lengths)
+{
+	struct speech_files files;
+	speech_files_ggml(&files, SPEECH_F16, false);
+	struct speech_file *file = &files.files[0];
+	size_t whole = file->n_bytes;
+	for (size_t n = 4; n < whole; n += n < 120 ? 1 : 7919) {
+		file->n_bytes = n;
+		refused(&files, -EINVAL, "");
+	}
+	file->n_bytes = whole - 1;
+	refused(&files, -EINVAL, "ends behind the file's");
+	file->n_bytes = whole;
+	speech_files_free(&files);
+}
+END_TEST
+
+START_TEST(whisper_cpps_of_wrong_fields)
+{
+	static const char conv[] = "encoder.conv1.weight", v[] = "decoder.blocks.1.mlp.2.bias";
+	enum { WORDS = 56 + 4 * 80 * 201 };
+	static const struct {
+		const char *at; /* NULL: the file's beginning */
+		int skip;
+		uint32_t value;
+		int code;
+		const char *what;
+	} wrong[] = {
+		{NULL, 4, 1772, -EINVAL, "embedding"},
+		{NULL, 4, 1769, -EINVAL, "n_vocab"},
+		{NULL, 4, 0xffffffff, -EINVAL, "vocab"},
+		{NULL, 12, 128, -ENOTSUP, "n_audio_state"},
+		{NULL, 16, 2, -ENOTSUP, "n_audio_state, n_audio_head"},
+		{NULL, 20, 4, -EINVAL, "encoder.blocks.3"},
+		{NULL, 20, 2, -ENOTSUP, "encoder.blocks.2"},
+		{NULL, 32, 0, -ENOTSUP, "n_audio_head"},
+		{NULL, 40, 81, -EINVAL, "mel_bins"},
+		{NULL, 48, 0xffffffff, -EINVAL, "mel filters"},
+		{NULL, 52, 0x7fffffff, -EINVAL, "mel filters"},
+		{NULL, WORDS, 0xffffffff, -EINVAL, "4294967295 words"},
+		{NULL, WORDS, 0x10000, -EINVAL, "word"},
+		{NULL, WORDS + 4, 0xffffffff, -EINVAL, "word 0: 4294967295 bytes"},
+		{NULL, WORDS + 4, 65, -EINVAL, "word 0: 65 bytes"},
+		{conv, -24, 0, -EINVAL, "0 dimensions"},
+		{conv, -24, 5, -EINVAL, "5 dimensions"},
+		{conv, -20, 0, -EINVAL, "name of a tensor: 0 bytes"},
+		{conv, -20, 64, -EINVAL, "name of a tensor: 64 bytes"},
+		{conv, -16, 77, -ENOTSUP, "type 77"},
+		{conv, -16, 2, -EINVAL, "rows of 3 numbers in blocks of 32"},
+		{conv, -16, 9, -ENOTSUP, "type 9 (Q8_1)"},
+		{conv, -12, 0xffffffff, -EINVAL, "ends behind"},
+		{conv, -8, 81, -EINVAL, "offset"},
+		{v, 0, 0x78656463, -EINVAL, "tensor 'decoder.blocks.1.mlp.2.bias': is missing"},
+		{v, -4, 0xffffffff, -EINVAL, "ends behind"},
+	};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		struct speech_files files;
+		speech_files_ggml(&files, SPEECH_F16, false);
+		unsigned char *at = wrong[i].at ? find(&files.files[0], wrong[i].at) : files.files[0].bytes;
+		memcpy(at + wrong[i].skip, &wrong[i].value, 4);
+		refused(&files, wrong[i].code, wrong[i].what);
+		speech_files_free(&files);
+	}
+	/* Blocks of another version would be read wrongly. */
+	struct speech_files files;
+	speech_files_ggml(&files, SPEECH_F16, true);
+	memcpy(files.files[0].bytes + 44, &(uint32_t){1002}, 4);
+	refused(&files, -ENOTSUP, "blocks of version 1");
+	speech_files_free(&files);
 }
 END_TEST
 
@@ -465,7 +630,7 @@ START_TEST(what_is_not_said_is_inferred)
 		ck_assert_uint_eq(speech_heads(o.model.speech)[i].head, i);
 	}
 	ck_assert_uint_eq(o.model.speech->n_languages, 2);
-	ck_assert_str_eq(speech_languages(o.model.speech)[1].code, "de");
+	ck_assert_str_eq(speech_languages(o.model.speech)[1].code, "zh");
 	ck_assert_uint_eq(o.model.speech->n_suppressed, 0);
 	close_copy(&o);
 	loaded_discard(&loaded);
@@ -488,6 +653,9 @@ int main(void)
 	tcase_add_loop_test(tcase, hugging_faces_becomes_what_was_written, 0, 3);
 	tcase_add_loop_test(tcase, formats_agree, 0, 3);
 	tcase_add_test(tcase, hugging_faces_of_wrong_fields);
+	tcase_add_loop_test(tcase, whisper_cpps_becomes_what_was_written, 0, 4);
+	tcase_add_test(tcase, whisper_cpps_of_wrong_lengths);
+	tcase_add_test(tcase, whisper_cpps_of_wrong_fields);
 	tcase_add_test(tcase, what_is_not_said_is_inferred);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);

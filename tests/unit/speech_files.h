@@ -27,12 +27,14 @@ struct speech_files {
 
 extern const struct image_config speech_config; /* what all of them are */
 
-/* The ids of its special tokens; the language tokens are <|en|> and <|de|>. */
+/* 256 bytes and four words that are merged: "th", " t", "the", " th". Then the special tokens; the languages' are
+ * <|en|> and <|zh|>. */
 enum {
-	SPEECH_EOT = 256,
+	SPEECH_WORDS = 260,
+	SPEECH_EOT = SPEECH_WORDS,
 	SPEECH_SOT,
 	SPEECH_EN,
-	SPEECH_DE,
+	SPEECH_ZH,
 	SPEECH_TRANSLATE,
 	SPEECH_TRANSCRIBE,
 	SPEECH_SOT_LM,
@@ -40,11 +42,13 @@ enum {
 	SPEECH_NO_SPEECH,
 	SPEECH_NO_TIMESTAMPS,
 	SPEECH_TIMESTAMPS,
-	SPEECH_VOCAB = SPEECH_TIMESTAMPS + 20,
+	SPEECH_VOCAB = SPEECH_TIMESTAMPS + 1501,
 };
 
 void speech_files_ctranslate2(struct speech_files *out, enum speech_type type);
 void speech_files_hf(struct speech_files *out, enum speech_type type); /* not int8 */
+/* `q4_0`: matrices in blocks, else as `type` says, which is not int8. Its config is the order of the file. */
+void speech_files_ggml(struct speech_files *out, enum speech_type type, bool q4_0);
 void speech_files_free(struct speech_files *files);
 struct speech_file *speech_files_get(struct speech_files *files, const char *name);
 
