@@ -54,6 +54,10 @@ struct config {
 	uint64_t client_buffer_bytes;	 /* 4M: answer bytes a slow client may leave unread before it is dropped */
 	uint32_t idle_seconds;		 /* 75 without a request, then a connection is closed */
 	uint32_t request_seconds;	 /* 30 for a request to arrive, then 408 */
+	uint64_t max_audio_bytes;	 /* 128M: of an uploaded audio file */
+	uint32_t max_audio_seconds;	 /* 3600: of its audio */
+	uint32_t audio_processes;	 /* 1: that decode audio, where a speech model is served */
+	bool audio_seccomp;		 /* yes: their system calls are filtered */
 	uint32_t max_queue;		 /* 64 calls in flight or waiting, then 429 */
 	bool dashboard;			 /* yes: GET / is a page that shows how everything is */
 	bool metrics_aliases;		 /* yes: /metrics also has llama-server's and vLLM's names */

@@ -227,6 +227,17 @@ static const struct config_key server_keys[] = {
 	{"request_seconds", KEY_NUMBER, MEMBER(request_seconds), .min = 1, .max = 86400, .fallback = "30",
 	 .help = "Time for a request to arrive, from its first byte to its last; then it gets status 408. A complete "
 		 "answer of which a client takes nothing for 30 seconds is dropped."},
+	{"max_audio_bytes", KEY_SIZE, MEMBER(max_audio_bytes), .min = 64 * KIB, .max = 4 * GIB, .fallback = "128M",
+	 .help = "Longest audio file of a request to a speech model; longer ones get status 413."},
+	{"max_audio_seconds", KEY_NUMBER, MEMBER(max_audio_seconds), .min = 1, .max = 86400, .fallback = "3600",
+	 .help = "Longest audio in such a file, told by its header or counted while it is decoded; longer ones get "
+		 "status 413."},
+	{"audio_processes", KEY_NUMBER, MEMBER(audio_processes), .min = 1, .max = 16, .fallback = "1",
+	 .help = "Processes that decode audio files, one file at a time each. They are there while a speech model is "
+		 "served."},
+	{"audio_seccomp", KEY_BOOL, MEMBER(audio_seccomp), .fallback = "yes",
+	 .help = "Whether the kernel filters the system calls of those processes, so that a file that takes one over "
+		 "finds neither files nor sockets. Where the kernel has no such filters they do not start, unless no."},
 	{"max_queue", KEY_NUMBER, MEMBER(max_queue), .min = 1, .max = 65536, .fallback = "64",
 	 .help = "Calls running or waiting, over all workers; past it a request gets status 429 with Retry-After."},
 	{"metrics_aliases", KEY_BOOL, MEMBER(metrics_aliases), .fallback = "yes",

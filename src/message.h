@@ -96,6 +96,12 @@ enum message_type {
 	MESSAGE_WORKER_COPY,
 	/* parent -> front: message_overview, after the figures; one may be missing. */
 	MESSAGE_OVERVIEW,
+	/* parent -> audio: message_audio, [channel memory, to_worker, to_front]; audio -> parent: ready.
+	 * parent -> front: audio_up (message_audio_up) [channel x3], audio_down (message_audio_up). front -> parent:
+	 * audio_down for one that broke the protocol. */
+	MESSAGE_AUDIO,
+	MESSAGE_AUDIO_UP,
+	MESSAGE_AUDIO_DOWN,
 };
 
 struct message_load {
@@ -211,6 +217,17 @@ struct message_part {
 	struct idset cpus; /* one compute thread on each */
 };
 
+struct message_audio {
+	uint32_t max_seconds; /* of a file's audio */
+	uint32_t seccomp;     /* 1: system calls are filtered */
+	uint64_t max_bytes;   /* of a file */
+	uint64_t uid, gid;    /* to become; (uint64_t)-1: stay */
+};
+
+struct message_audio_up {
+	uint32_t index; /* of the process' place */
+};
+
 struct message_serve {
 	uint32_t io; /* enum io_backend */
 	uint32_t max_connections;
@@ -226,6 +243,7 @@ struct message_serve {
 	uint32_t dashboard;	  /* 1: GET / is a page */
 	uint32_t prefix_cache;	  /* 1: workers keep prompts, so that prompts which begin alike should meet */
 	uint32_t http_adapters;	  /* 1: clients may load and unload adapters */
+	uint64_t max_audio_bytes; /* of an uploaded audio file */
 	struct idset cpus;	  /* where the front runs; empty: anywhere */
 	uint64_t uid, gid;
 	char cors_origins[1024]; /* as the key has it */
@@ -321,6 +339,10 @@ struct message_figures {
 	uint16_t worker_node[256];	/* [n_workers], where it runs */
 	uint16_t worker_cpus_gone[256]; /* [n_workers], CPUs of its plan that are offline or out of the cpuset */
 	uint64_t parent_cpu_ns, front_cpu_ns;
+	uint64_t audio_private_bytes[16], audio_private_peak_bytes[16]; /* [n_audio] by index */
+	uint64_t audio_cpu_ns[16];					/* [n_audio] as above */
+	uint64_t audio_restarts;
+	uint32_t n_audio, pad; /* 0: no speech model is served */
 	uint32_t n_workers, n_nodes;
 	struct figures_node node[64]; /* [n_nodes] */
 	uint64_t front_restarts;

@@ -191,7 +191,7 @@ static int run_role(const struct arguments *a)
 		const char *name;
 		int (*main)(void);
 	} roles[] = {
-		{"loader", loader_main}, {"worker", worker_main}, {"front", front_main}, {"verifier", verifier_main}};
+		{"loader", loader_main}, {"worker", worker_main}, {"front", front_main}, {"verifier", verifier_main}, {"audio", audio_main}};
 	log_init(a->name ? a->name : a->role, (enum log_level)a->log_level);
 	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
 		if (!strcmp(a->role, roles[i].name))

@@ -160,7 +160,7 @@ void copies_print(yyjson_val *root)
 }
 
 /* How the processes before the present ones ended, and when one that is away comes back. */
-static void print_ends(yyjson_val *workers)
+static void print_ends(yyjson_val *workers, const char *what)
 {
 	yyjson_val *worker;
 	size_t i, n;
@@ -169,7 +169,7 @@ static void print_ends(yyjson_val *workers)
 		char text[TABLE_UNIT_TEXT];
 		if (!yyjson_obj_get(worker, "last_end"))
 			continue;
-		printf("worker %" PRIu64 " ended %s ago: %s", number_of(worker, "index"),
+		printf("%s %" PRIu64 " ended %s ago: %s", what, number_of(worker, "index"),
 		       table_duration((double)number_of(worker, "last_end_ms_ago") / 1000, text),
 		       text_of(worker, "last_end"));
 		if (yyjson_obj_get(worker, "restart_in_ms"))
@@ -219,7 +219,31 @@ static void print_workers(yyjson_val *workers)
 		table_cell(table, "%s", yyjson_get_bool(yyjson_obj_get(worker, "locked")) ? "locked" : "unlocked");
 	}
 	print_table(table);
-	print_ends(workers);
+	print_ends(workers, "worker");
+}
+
+/* Processes that decode audio: there while a speech model is served. */
+static void print_audio(yyjson_val *all)
+{
+	struct table *table = table_new("AUDIO|>PID|STATE|>RESTARTS|>RUNNING|>CALLS|>FAILED|>PRIVATE|>PEAK");
+	yyjson_val *audio;
+	size_t i, n;
+	if (!table)
+		return;
+	yyjson_arr_foreach(all, i, n, audio)
+	{
+		number_cell(table, audio, "index");
+		number_cell(table, audio, "pid");
+		text_cell(table, audio, "state");
+		number_cell(table, audio, "restarts");
+		number_cell(table, audio, "running");
+		number_cell(table, audio, "calls");
+		number_cell(table, audio, "failed");
+		bytes_cell(table, audio, "private_bytes");
+		bytes_cell(table, audio, "private_peak_bytes");
+	}
+	print_table(table);
+	print_ends(all, "audio");
 }
 
 static void print_totals(yyjson_val *root)
@@ -262,6 +286,8 @@ static void print_for_people(yyjson_val *root)
 	}
 	if (yyjson_arr_size(workers))
 		print_workers(workers);
+	if (yyjson_arr_size(yyjson_obj_get(root, "audio")))
+		print_audio(yyjson_obj_get(root, "audio"));
 	if (yyjson_arr_size(adapters)) {
 		putchar('\n');
 		adapters_print(adapters);

@@ -36,10 +36,13 @@ struct audio_handler {
 
 struct audio_pool {
 	struct loop *loop;
-	struct audio_process *processes;	/* list, owned */
-	struct audio_call *first, *last;	/* calls that wait for a process, oldest first */
-	struct audio_call *failing;		/* list: calls that have failed and are yet to be told */
-	struct loop_op tell;			/* tells them */
+	struct audio_process *processes; /* list, owned */
+	struct audio_call *first, *last; /* calls that wait for a process, oldest first */
+	struct audio_call *failing;	 /* list: calls that have failed and are yet to be told */
+	struct loop_op tell;		 /* a turn: they are told, and processes are given calls */
+	bool woken, closed;
+	uint64_t last_id;
+	uint64_t alone_since_ns;		/* calls wait and there is no process; 0: it is not so */
 	uint32_t n_calls, calls_max;		/* of all, and at most */
 	uint64_t max_bytes;			/* of one file */
 	void (*broken)(uint32_t index);		/* a process broke the protocol: the parent is to replace it */

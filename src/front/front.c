@@ -199,6 +199,35 @@ static int obey_adapters(struct front *front, struct message *message)
 	return 0;
 }
 
+static void tell_audio_broken(uint32_t index)
+{
+	const struct message_audio_up down = {index};
+	int rc = message_send(MESSAGE_FD, MESSAGE_AUDIO_DOWN, &down, sizeof down, NULL, 0);
+	if (rc)
+		log_error("the parent can't be told about audio process %u: %s", index, strerror(-rc));
+}
+
+/* What it says of processes that decode audio. */
+static int obey_audio(struct front *front, struct message *message)
+{
+	struct err err;
+	const struct message_audio_up *up = message_payload(message, sizeof *up, 3);
+	const struct message_audio_up *down = message_payload(message, sizeof *down, 0);
+	if (message->type == MESSAGE_AUDIO_UP && up) {
+		struct channel_fds fds = {message->fds[0], message->fds[1], message->fds[2]};
+		message->n_fds = 0;
+		if (audio_pool_up(&front->audio, up->index, &fds, &err)) {
+			log_error("audio process %u: %s", up->index, err.text);
+			tell_audio_broken(up->index); /* so that there is another one */
+		}
+	} else if (message->type == MESSAGE_AUDIO_DOWN && down) {
+		audio_pool_down(&front->audio, down->index);
+	} else {
+		return -EPROTO;
+	}
+	return 0;
+}
+
 static bool tell_idle(uint32_t id)
 {
 	const struct message_adapter idle = {id};
@@ -215,6 +244,8 @@ static int obey(struct front *front, struct message *message)
 	const struct message_state *state = message_payload(message, sizeof *state, 0);
 	const struct message_figures *figures = message_payload(message, sizeof *figures, 0);
 	const struct message_overview *overview = message_payload(message, sizeof *overview, 0);
+	if (message->type == MESSAGE_AUDIO_UP || message->type == MESSAGE_AUDIO_DOWN)
+		return obey_audio(front, message);
 	if (message->type == MESSAGE_WORKER_UP && up) {
 		struct channel_fds fds = {message->fds[0], message->fds[1], message->fds[2]};
 		message->n_fds = 0;
@@ -376,6 +407,8 @@ static int start(struct front *front, struct err *err)
 		return rc;
 	if (front->order.io == IO_AUTO && loop_backend(front->loop) == IO_EPOLL)
 		log_warning("%s; epoll is used instead", err->text);
+	audio_pool_init(&front->audio, front->loop, front->order.max_queue, front->order.max_audio_bytes,
+			tell_audio_broken);
 	struct connection_limits limits = {
 		.max_request_bytes = front->order.max_request_bytes,
 		.client_buffer_bytes = front->order.client_buffer_bytes,
@@ -411,6 +444,7 @@ static void stop(struct front *front)
 	wish_fini(front);
 	while (front->fleet.workers)
 		fleet_worker_down(front, front->fleet.workers->index);
+	audio_pool_fini(&front->audio);
 	roster_fini(&front->roster);
 	if (front->loop) {
 		connection_set_abort(&front->connections);

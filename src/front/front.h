@@ -20,6 +20,7 @@
 
 #include "shm/channel.h"
 #include "src/api/json.h"
+#include "src/front/audio.h"
 #include "src/front/call.h"
 #include "src/front/connection.h"
 #include "src/front/cors.h"
@@ -62,6 +63,7 @@ struct front {
 	struct wish *wishes; /* list, owned: who waits for the parent's word on an adapter */
 	uint64_t last_ticket;
 	struct call_table calls;
+	struct audio_pool audio;    /* of processes that decode audio */
 	struct message_state state; /* the parent's last word on models and memory */
 	bool has_state;
 	struct message_figures figures; /* and on what it measures */

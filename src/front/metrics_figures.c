@@ -6,7 +6,8 @@
 bool metrics_figures_valid(const struct message_figures *figures)
 {
 	return figures->n_nodes <= sizeof figures->node / sizeof *figures->node &&
-	       figures->n_workers <= sizeof figures->worker_private_bytes / sizeof *figures->worker_private_bytes;
+	       figures->n_workers <= sizeof figures->worker_private_bytes / sizeof *figures->worker_private_bytes &&
+	       figures->n_audio <= sizeof figures->audio_cpu_ns / sizeof *figures->audio_cpu_ns;
 }
 
 /* A family's samples of the parent and the front, then of each worker up to its value and a newline. */
@@ -20,9 +21,14 @@ static void write_worker(struct api_json *out, const char *name, const struct me
 	api_json_format(out, "%s{process=\"worker\",worker=\"%u\",node=\"%u\"} ", name, i, figures->worker_node[i]);
 }
 
+static void write_audio(struct api_json *out, const char *name, uint32_t i)
+{
+	api_json_format(out, "%s{process=\"audio\",worker=\"%u\"} ", name, i);
+}
+
 static void write_memory(struct api_json *out, const char *name, const char *help,
 			 const struct message_figures *figures, uint64_t parent, uint64_t front,
-			 const uint64_t *workers)
+			 const uint64_t *workers, const uint64_t *audio)
 {
 	metrics_text_family(out, name, "gauge", help);
 	write_process(out, name, "parent");
@@ -32,6 +38,10 @@ static void write_memory(struct api_json *out, const char *name, const char *hel
 	for (uint32_t i = 0; i < figures->n_workers; i++) {
 		write_worker(out, name, figures, i);
 		api_json_format(out, "%llu\n", (unsigned long long)workers[i]);
+	}
+	for (uint32_t i = 0; i < figures->n_audio; i++) {
+		write_audio(out, name, i);
+		api_json_format(out, "%llu\n", (unsigned long long)audio[i]);
 	}
 }
 
@@ -47,6 +57,10 @@ static void write_cpu(struct api_json *out, const struct message_figures *figure
 	for (uint32_t i = 0; i < figures->n_workers; i++) {
 		write_worker(out, name, figures, i);
 		api_json_format(out, "%.3f\n", (double)figures->worker_cpu_ns[i] / 1e9);
+	}
+	for (uint32_t i = 0; i < figures->n_audio; i++) {
+		write_audio(out, name, i);
+		api_json_format(out, "%.3f\n", (double)figures->audio_cpu_ns[i] / 1e9);
 	}
 }
 
@@ -65,10 +79,11 @@ void metrics_figures_write(const struct message_figures *figures, uint64_t now_n
 {
 	write_memory(out, "weightd_private_bytes",
 		     "Memory of the process that it shares with none: anonymous pages and page tables.", figures,
-		     figures->parent_private_bytes, figures->front_private_bytes, figures->worker_private_bytes);
+		     figures->parent_private_bytes, figures->front_private_bytes, figures->worker_private_bytes,
+		     figures->audio_private_bytes);
 	write_memory(out, "weightd_private_peak_bytes", "The most of it that was ever seen.", figures,
 		     figures->parent_private_peak_bytes, figures->front_private_peak_bytes,
-		     figures->worker_private_peak_bytes);
+		     figures->worker_private_peak_bytes, figures->audio_private_peak_bytes);
 	write_cpu(out, figures);
 	write_gone(out, figures);
 	metrics_nodes_write(figures, now_ns, out);
@@ -78,6 +93,8 @@ void metrics_figures_write(const struct message_figures *figures, uint64_t now_n
 			    "Of these, pages that were on another node.", figures->sampled_misplaced);
 	metrics_text_single(out, "weightd_front_restarts_total", "counter", "Fronts replaced since the daemon started.",
 			    figures->front_restarts);
+	metrics_text_single(out, "weightd_audio_restarts_total", "counter",
+			    "Processes that decode audio, replaced since the daemon started.", figures->audio_restarts);
 	metrics_text_family(out, "weightd_hang_kills_total", "counter",
 			    "Processes killed because they made no progress.");
 	const struct {

@@ -16,7 +16,7 @@
 const char *child_role_name(enum child_role role)
 {
 	/* A loader is told by its order what it is to load. */
-	static const char *const name[N_CHILD_ROLES] = {"loader", "worker", "front", "verifier", "loader"};
+	static const char *const name[N_CHILD_ROLES] = {"loader", "worker", "front", "verifier", "loader", "audio"};
 	return name[role];
 }
 

@@ -10,7 +10,7 @@
 #include "src/err.h"
 #include "src/parent/watch.h"
 
-enum child_role { CHILD_LOADER, CHILD_WORKER, CHILD_FRONT, CHILD_VERIFIER, CHILD_ADAPTER_LOADER, N_CHILD_ROLES };
+enum child_role { CHILD_LOADER, CHILD_WORKER, CHILD_FRONT, CHILD_VERIFIER, CHILD_ADAPTER_LOADER, CHILD_AUDIO, N_CHILD_ROLES };
 
 struct child {
 	enum child_role role;

@@ -108,6 +108,9 @@ static void signal_children(struct parent *parent, int signal)
 	for (uint32_t i = 0; i < parent->n_workers; i++)
 		if (parent->workers[i].child.pid)
 			kill(parent->workers[i].child.pid, signal);
+	for (uint32_t i = 0; i < parent->config.audio_processes; i++)
+		if (parent->audio[i].child.pid)
+			kill(parent->audio[i].child.pid, signal);
 }
 
 void parent_stop(struct parent *parent)
@@ -137,6 +140,7 @@ static void stop_workers(struct parent *parent)
 	if (parent->workers_told)
 		return;
 	parent->workers_told = true;
+	audio_stop(parent);
 	for (uint32_t i = 0; i < parent->n_workers; i++) {
 		struct parent_worker *worker = &parent->workers[i];
 		if (!worker->child.pid)
@@ -152,6 +156,9 @@ static bool children_left(const struct parent *parent)
 {
 	for (uint32_t i = 0; i < parent->n_workers; i++)
 		if (parent->workers[i].child.pid)
+			return true;
+	for (uint32_t i = 0; i < parent->config.audio_processes; i++)
+		if (parent->audio[i].child.pid)
 			return true;
 	return parent->front.pid || parent->loader.pid || parent->verifier.pid || parent->adapter_loader.pid;
 }
@@ -178,6 +185,11 @@ static void dispatch(struct parent *parent, struct child *child, struct message 
 		for (uint32_t i = 0; i < parent->n_workers; i++)
 			if (&parent->workers[i].child == child)
 				worker_message(parent, &parent->workers[i], message);
+		break;
+	case CHILD_AUDIO:
+		for (uint32_t i = 0; i < parent->config.audio_processes; i++)
+			if (&parent->audio[i].child == child)
+				audio_message(parent, &parent->audio[i], message);
 		break;
 	case N_CHILD_ROLES:
 		break;
@@ -231,6 +243,9 @@ static void reap(struct parent *parent)
 		for (uint32_t i = 0; i < parent->n_workers; i++)
 			if (ended(parent, &parent->workers[i].child, pid))
 				worker_ended(parent, &parent->workers[i], status);
+		for (uint32_t i = 0; i < parent->config.audio_processes; i++)
+			if (ended(parent, &parent->audio[i].child, pid))
+				audio_ended(parent, &parent->audio[i], status);
 	}
 }
 
@@ -263,6 +278,8 @@ static void sample(struct parent *parent, uint64_t now)
 		struct parent_worker *worker = &parent->workers[i];
 		sample_process(worker->child.pid, &worker->memory, &worker->cpu);
 	}
+	for (uint32_t i = 0; i < parent->config.audio_processes; i++)
+		sample_process(parent->audio[i].child.pid, &parent->audio[i].memory, &parent->audio[i].cpu);
 	sample_process(parent->front.pid, &parent->front_memory, &parent->front_cpu);
 	sample_process(getpid(), &parent->own_memory, &parent->own_cpu);
 }
@@ -270,8 +287,8 @@ static void sample(struct parent *parent, uint64_t now)
 /* --- loop ------------------------------------------------------------------------------------- */
 
 struct poll_set {
-	struct pollfd fds[2 + CONTROL_CLIENTS_MAX + 4 + PARENT_WORKERS_MAX];
-	struct child *child[2 + CONTROL_CLIENTS_MAX + 4 + PARENT_WORKERS_MAX];
+	struct pollfd fds[2 + CONTROL_CLIENTS_MAX + 4 + PARENT_WORKERS_MAX + PARENT_AUDIO_MAX];
+	struct child *child[2 + CONTROL_CLIENTS_MAX + 4 + PARENT_WORKERS_MAX + PARENT_AUDIO_MAX];
 	unsigned n, n_control;
 };
 
@@ -294,6 +311,8 @@ static void collect(struct parent *parent, struct poll_set *set)
 	add_child(set, &parent->adapter_loader);
 	for (uint32_t i = 0; i < parent->n_workers; i++)
 		add_child(set, &parent->workers[i].child);
+	for (uint32_t i = 0; i < parent->config.audio_processes; i++)
+		add_child(set, &parent->audio[i].child);
 }
 
 /* What is to be started again, or tried again, by now. */
@@ -305,6 +324,7 @@ static void start_due(struct parent *parent, uint64_t now)
 		front_start(parent);
 	workers_restart_due(parent, now);
 	models_load_next(parent);
+	audio_turn(parent, now);
 	adapters_turn(parent, now);
 	wishes_turn(parent);
 	verify_turn(parent, now);
@@ -487,6 +507,8 @@ int parent_run(const struct config *config)
 		.config = *config, .lock_fd = -1, .signal_fd = -1, .unix_fd = -1, .tcp_fd = -1, .keys_fd = -1};
 	parent.loader.fd = parent.front.fd = parent.verifier.fd = parent.adapter_loader.fd = -1;
 	parent.started_ns = clock_now_ns();
+	for (uint32_t i = 0; i < PARENT_AUDIO_MAX; i++)
+		parent.audio[i] = (struct parent_audio){.channel = {-1, -1, -1}, .child = {.fd = -1}};
 	for (uint32_t i = 0; i < config->n_models; i++)
 		parent.models[i].config = &parent.config.models[i];
 	if (!config->n_models) {

@@ -23,7 +23,7 @@
 /* Exit statuses beside 0 and 1. */
 enum { PARENT_EXIT_STRICT = 3 };	      /* strict = yes, and placement could not be verified */
 enum { PARENT_NO_MODEL = CONFIG_MODELS_MAX }; /* an index that none has */
-enum { PARENT_COPIES_MAX = 64, PARENT_WORKERS_MAX = 256, PARENT_GENERATION = 1 /* the first */ };
+enum { PARENT_COPIES_MAX = 64, PARENT_WORKERS_MAX = 256, PARENT_AUDIO_MAX = 16, PARENT_GENERATION = 1 /* the first */ };
 
 enum model_state {
 	MODEL_WAITING,
@@ -156,6 +156,23 @@ struct parent_worker {
 	struct cpu_time cpu; /* of all its processes */
 };
 
+/* A process that decodes audio (parent_audio.c). */
+struct parent_audio {
+	struct child child;
+	struct channel_fds channel;
+	struct channel view; /* the parent's mapping, for the counters */
+	bool ready;
+	bool leaving; /* told to end: nobody needs it, or its front has ended */
+	uint64_t ready_ns;
+	uint32_t restarts;
+	struct backoff backoff;
+	char fault[256]; /* what the present process has said of its end to come */
+	char end[256];	 /* how the last one ended */
+	uint64_t ended_ns;
+	struct memory_use memory;
+	struct cpu_time cpu; /* of all its processes */
+};
+
 /* What systemd has been told. */
 struct parent_notify {
 	char status[256];
@@ -200,6 +217,7 @@ struct parent {
 
 	struct parent_model models[CONFIG_MODELS_MAX];
 	struct parent_worker workers[PARENT_WORKERS_MAX];
+	struct parent_audio audio[PARENT_AUDIO_MAX]; /* [config.audio_processes] */
 	uint32_t n_workers;
 	uint64_t worker_restarts;
 	uint64_t hangs[N_CHILD_ROLES]; /* by role: killed because they made no progress */

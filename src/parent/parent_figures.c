@@ -12,6 +12,8 @@ enum { FIGURES_MS = 1000 };
 
 static_assert((int)PARENT_WORKERS_MAX <= (int)(sizeof((struct message_figures *)0)->worker_private_bytes / 8),
 	      "every worker has a place");
+static_assert((int)PARENT_AUDIO_MAX <= (int)(sizeof((struct message_figures *)0)->audio_cpu_ns / 8),
+	      "and so has audio");
 static_assert(sizeof(struct message_figures) <= MESSAGE_MAX_BYTES, "one message holds it");
 
 static struct figures_node *find_node(struct message_figures *figures, uint32_t node)
@@ -103,6 +105,14 @@ static void fill(const struct parent *parent, struct message_figures *figures)
 		figures->worker_cpus_gone[i] = (uint16_t)idset_count(&worker->cpus_gone);
 		figures->worker_node[i] = (uint16_t)worker->plan.node;
 	}
+	for (uint32_t i = 0; i < parent->config.audio_processes; i++) {
+		const struct parent_audio *audio = &parent->audio[i];
+		figures->audio_private_bytes[i] = audio->child.pid ? audio->memory.private_bytes : 0;
+		figures->audio_private_peak_bytes[i] = audio->memory.private_peak_bytes;
+		figures->audio_cpu_ns[i] = audio->cpu.total_ns;
+		figures->audio_restarts += audio->restarts;
+	}
+	figures->n_audio = parent_needs_audio(parent) ? parent->config.audio_processes : 0;
 	for (uint32_t m = 0; m < parent->config.n_models; m++) {
 		const struct parent_model *model = &parent->models[m];
 		for (uint32_t c = 0; c < model->n_copies; c++)
@@ -119,8 +129,8 @@ static void fill(const struct parent *parent, struct message_figures *figures)
 	figures->front_restarts = parent->front_restarts;
 	figures->worker_hangs = parent->hangs[CHILD_WORKER];
 	figures->front_hangs = parent->hangs[CHILD_FRONT];
-	figures->other_hangs =
-		parent->hangs[CHILD_LOADER] + parent->hangs[CHILD_VERIFIER] + parent->hangs[CHILD_ADAPTER_LOADER];
+	figures->other_hangs = parent->hangs[CHILD_LOADER] + parent->hangs[CHILD_VERIFIER] +
+			       parent->hangs[CHILD_ADAPTER_LOADER] + parent->hangs[CHILD_AUDIO];
 }
 
 void figures_turn(struct parent *parent, uint64_t now_ns)

@@ -195,7 +195,9 @@ void front_start(struct parent *parent)
 		.has_tcp = parent->tcp_fd >= 0,
 		.has_keys = parent->keys_fd >= 0,
 		.max_running = c->max_running,
-		.max_workers = c->n_models * parent->plan.n_workers, /* and for each its successor's channel */
+		.max_audio_bytes = c->max_audio_bytes,
+		.max_workers = c->n_models * parent->plan.n_workers +
+			       c->audio_processes, /* and for each its successor's channel */
 		.http_adapters = c->adapter_dir[0] != '\0',
 		.metrics_aliases = c->metrics_aliases,
 		.dashboard = c->dashboard,
@@ -233,6 +235,7 @@ void front_message(struct parent *parent, struct message *message)
 	const struct message_adapter_request *wish;
 	const struct message_adapter *idle;
 	const struct message_worker_idle *quiet;
+	const struct message_audio_up *broken;
 	switch (message->type) {
 	case MESSAGE_READY:
 		ready = message_payload(message, sizeof *ready, 0);
@@ -251,6 +254,11 @@ void front_message(struct parent *parent, struct message *message)
 		quiet = message_payload(message, sizeof *quiet, 0);
 		if (quiet)
 			generations_worker_idle(parent, quiet->worker);
+		break;
+	case MESSAGE_AUDIO_DOWN:
+		broken = message_payload(message, sizeof *broken, 0);
+		if (broken)
+			audio_broken(parent, broken->index);
 		break;
 	case MESSAGE_ADAPTER_REQUEST:
 		wish = message_payload(message, sizeof *wish, 0);
@@ -336,5 +344,6 @@ void front_ended(struct parent *parent, int wait_status)
 			  BACKOFF_MAX_MS / 1000);
 	generations_front_ended(parent);
 	renew_channels(parent);
+	audio_front_ended(parent);
 	adapters_front_ended(parent);
 }

@@ -145,7 +145,18 @@ void worker_ended(struct parent *parent, struct parent_worker *worker, int wait_
 void worker_try_ready(struct parent *parent, struct parent_worker *worker);
 void workers_restart_due(struct parent *parent, uint64_t now_ns);
 
+/* parent_audio.c */
+bool parent_needs_audio(const struct parent *parent);	 /* a model that hears speech is loaded */
+void audio_turn(struct parent *parent, uint64_t now_ns); /* starts those that are needed, ends those that are not */
+void audio_message(struct parent *parent, struct parent_audio *audio, struct message *message);
+void audio_ended(struct parent *parent, struct parent_audio *audio, int wait_status);
+void audio_broken(struct parent *parent, uint32_t index); /* the front says so */
+void audio_front_ended(struct parent *parent);
+void audio_stop(struct parent *parent); /* at once; without a front nobody waits for them */
+
 /* parent_watch.c */
+uint64_t audio_progress(struct parent_audio *audio);
+bool audio_is_proven(struct parent_audio *audio, uint64_t now_ns);
 void parent_watch(struct parent *parent, uint64_t now_ns); /* kills what hangs; often */
 bool parent_nothing_hangs(const struct parent *parent);
 uint64_t worker_progress(struct parent_worker *worker);

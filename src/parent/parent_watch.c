@@ -5,6 +5,7 @@
  * stands still for too long is killed, and from there on is a death like any other.
  *
  *      ready worker, front     hang_seconds       both wake up every second even when idle
+ *      ready audio             hang_seconds       the same, and while it decodes
  *      worker that starts      START_LIMIT_S      weights may have to be locked and their page tables made
  *      loader, verifier        SILENCE_LIMIT_S    reading reports ten times a second, but hashing, copying to other
  *                                                 nodes and asking for every page of a large copy are silent
@@ -48,6 +49,18 @@ bool worker_is_proven(struct parent_worker *worker, uint64_t now_ns)
 	return counted(&c->calls) || counted(&c->generated_tokens) || now_ns - worker->ready_ns > STEADY_MS * MS;
 }
 
+uint64_t audio_progress(struct parent_audio *audio)
+{
+	const struct worker_counters *c = channel_counters(&audio->view);
+	return counted(&c->progress) + counted(&c->progress_ns);
+}
+
+bool audio_is_proven(struct parent_audio *audio, uint64_t now_ns)
+{
+	return audio->ready &&
+	       (counted(&channel_counters(&audio->view)->calls) || now_ns - audio->ready_ns > STEADY_MS * MS);
+}
+
 bool front_is_proven(const struct parent *parent, uint64_t now_ns)
 {
 	if (parent->front_proven || !parent->front_ready)
@@ -83,6 +96,16 @@ static void look_at_worker(struct parent *parent, struct parent_worker *worker, 
 	}
 }
 
+static void look_at_audio(struct parent *parent, struct parent_audio *audio, uint64_t now_ns)
+{
+	if (audio->ready)
+		look(parent, &audio->child, audio_progress(audio), parent->config.hang_seconds * S, now_ns);
+	else
+		look(parent, &audio->child, 0, START_LIMIT_S * S, now_ns);
+	if (audio_is_proven(audio, now_ns))
+		audio->backoff.failures = 0;
+}
+
 void parent_watch(struct parent *parent, uint64_t now_ns)
 {
 	if (now_ns - parent->watched_ns < LOOK_MS * MS)
@@ -90,6 +113,8 @@ void parent_watch(struct parent *parent, uint64_t now_ns)
 	parent->watched_ns = now_ns;
 	for (uint32_t i = 0; i < parent->n_workers; i++)
 		look_at_worker(parent, &parent->workers[i], now_ns);
+	for (uint32_t i = 0; i < parent->config.audio_processes; i++)
+		look_at_audio(parent, &parent->audio[i], now_ns);
 	if (parent->front.pid)
 		look(parent, &parent->front, pulse_turns(parent->front_pulse),
 		     (parent->front_ready ? parent->config.hang_seconds : START_LIMIT_S) * S, now_ns);
@@ -111,6 +136,9 @@ bool parent_nothing_hangs(const struct parent *parent)
 			return false;
 	for (uint32_t i = 0; i < parent->n_workers; i++)
 		if (parent->workers[i].child.pid && parent->workers[i].child.hung)
+			return false;
+	for (uint32_t i = 0; i < parent->config.audio_processes; i++)
+		if (parent->audio[i].child.pid && parent->audio[i].child.hung)
 			return false;
 	return true;
 }

@@ -275,6 +275,46 @@ static void add_front(doc d, val front, const struct parent *parent)
 		add_str(d, front, "last_end", parent->front_end);
 }
 
+static void add_audio(doc d, val all, struct parent *parent, struct parent_audio *audio)
+{
+	val a = yyjson_mut_arr_add_obj(d, all);
+	add_uint(d, a, "index", (uint64_t)(audio - parent->audio));
+	add_uint(d, a, "pid", (uint64_t)audio->child.pid);
+	add_str(d, a, "state", audio->leaving ? "leaving" : child_word(&audio->child, audio->ready));
+	add_uint(d, a, "restarts", audio->restarts);
+	add_uint(d, a, "failures", audio->backoff.failures);
+	if (audio->backoff.due_ns)
+		add_uint(d, a, "restart_in_ms", ms_until(audio->backoff.due_ns));
+	if (audio->ended_ns) {
+		add_str(d, a, "last_end", audio->end);
+		add_uint(d, a, "last_end_ms_ago", (clock_now_ns() - audio->ended_ns) / MS);
+	}
+	add_memory(d, a, &audio->memory);
+	if (!audio->ready)
+		return;
+	const struct worker_counters *c = channel_counters(&audio->view);
+	add_uint(d, a, "running", counted(&c->running));
+	add_uint(d, a, "calls", counted(&c->calls));
+	add_uint(d, a, "failed", counted(&c->failed));
+	add_uint(d, a, "cancelled", counted(&c->cancelled));
+}
+
+/* Those that are there, or would be if they did not keep dying. */
+static void add_audios(doc d, val root, struct parent *parent, struct memory_use *total)
+{
+	val all = yyjson_mut_obj_add_arr(d, root, "audio");
+	for (uint32_t i = 0; i < parent->config.audio_processes; i++) {
+		struct parent_audio *audio = &parent->audio[i];
+		if (!audio->child.pid && !audio->backoff.due_ns)
+			continue;
+		if (audio->child.pid)
+			memory_sample(audio->child.pid, &audio->memory);
+		add_audio(d, all, parent, audio);
+		total->private_bytes += audio->memory.private_bytes;
+		total->private_peak_bytes += audio->memory.private_peak_bytes;
+	}
+}
+
 static void add_processes(doc d, val root, struct parent *parent)
 {
 	struct memory_use total = {0};
@@ -289,6 +329,7 @@ static void add_processes(doc d, val root, struct parent *parent)
 		total.private_bytes += worker->memory.private_bytes;
 		total.private_peak_bytes += worker->memory.private_peak_bytes;
 	}
+	add_audios(d, root, parent, &total);
 	const struct {
 		const char *key;
 		pid_t pid;
