@@ -64,14 +64,20 @@ static void found(struct speech_search *search, const struct speech_hypothesis *
 static uint32_t gather(uint32_t row, const float *logits, uint32_t n_vocab, float offset, struct speech_candidate *best,
 		       uint32_t n, uint32_t room)
 {
-	for (uint32_t token = 0; token < n_vocab; token++) {
-		float value = logits[token] + offset;
-		if (value == -INFINITY || (n == room && value <= best[n - 1].log_probability))
+	enum { BLOCK = 64 }; /* of most blocks the largest is too small */
+	for (uint32_t begin = 0; begin < n_vocab; begin += BLOCK) {
+		uint32_t end = n_vocab - begin < BLOCK ? n_vocab : begin + BLOCK;
+		if (n == room && speech_largest(logits + begin, end - begin) + offset <= best[n - 1].log_probability)
 			continue;
-		uint32_t at = n < room ? n++ : n - 1;
-		for (; at > 0 && value > best[at - 1].log_probability; at--)
-			best[at] = best[at - 1];
-		best[at] = (struct speech_candidate){row, token, value};
+		for (uint32_t token = begin; token < end; token++) {
+			float value = logits[token] + offset;
+			if (value == -INFINITY || (n == room && value <= best[n - 1].log_probability))
+				continue;
+			uint32_t at = n < room ? n++ : n - 1;
+			for (; at > 0 && value > best[at - 1].log_probability; at--)
+				best[at] = best[at - 1];
+			best[at] = (struct speech_candidate){row, token, value};
+		}
 	}
 	return n;
 }

@@ -28,6 +28,9 @@ struct speech_rules {
 void speech_rules_apply(const struct speech_rules *rules, const uint32_t *tokens, uint32_t n_tokens, uint32_t n_prefix,
 			float *logits);
 
+/* The largest of [n], NaN left out; -INFINITY for none. */
+float speech_largest(const float *logits, uint32_t n);
+
 /* log(sum(exp(logits))) of [n], NaN counting as -INFINITY; -INFINITY for none or nothing but -INFINITY. Relative error
  * of the sum below 1e-5; the same numbers give the same sum. */
 double speech_log_sum_exp(const float *logits, uint32_t n);
