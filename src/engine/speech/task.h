@@ -9,8 +9,9 @@
  *
  * Semantics are those of faster-whisper 1.2.1 with CTranslate2. Not its: a language is detected from the window that is
  * then transcribed (it looks at one more frame, and encodes twice); max_new_tokens is kept whatever the prompt's
- * length; a prompt that would leave no room to answer is cut; a window always moves on; a text without tokens has a
- * log-probability. Memory is the task's own and bounded: a window's tokens and words, and one row of logits. */
+ * length; a prompt that would leave no room to answer is cut; a window always moves on; of languages that were heard
+ * in as many windows the more probable is taken; a text without tokens has a log-probability. Memory is the task's own
+ * and bounded: a window's tokens and words, and one row of logits. */
 #ifndef WEIGHTD_ENGINE_SPEECH_TASK_H
 #define WEIGHTD_ENGINE_SPEECH_TASK_H
 
