@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <llhttp.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,30 +135,61 @@ static int receive(struct client *client, struct err *err)
 	return 0;
 }
 
-int client_request(struct client *client, const char *method, const char *target, const char *body, size_t n_body,
-		   int *status, struct err *err)
+int client_put(struct client *client, const char *bytes, size_t n_bytes, struct err *err)
+{
+	while (n_bytes > 0) {
+		struct pollfd wait[2] = {{.fd = client->fd, .events = POLLOUT},
+					 {.fd = client->interrupt_fd, .events = POLLIN}};
+		if (poll(wait, client->interrupt_fd < 0 ? 1 : 2, -1) < 0 && errno != EINTR)
+			return err_set(err, -errno, "sending the request: %s", strerror(errno));
+		if (client->interrupt_fd >= 0 && wait[1].revents)
+			return err_set(err, -EINTR, "interrupted");
+		ssize_t n = send(client->fd, bytes, n_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		/* A server that refuses early closes its receiving side before it has read all: its answer is still
+		 * there to read. */
+		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+			return 1;
+		if (n < 0)
+			return err_set(err, -errno, "sending the request: %s", strerror(errno));
+		bytes += n;
+		n_bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+int client_begin(struct client *client, const char *method, const char *target, const char *content_type,
+		 uint64_t n_body, struct err *err)
 {
 	char head[512];
 	int n = snprintf(head, sizeof head,
-			 "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
-			 "Content-Length: %zu\r\n\r\n",
-			 method, target, n_body);
+			 "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\n"
+			 "Content-Length: %llu\r\n\r\n",
+			 method, target, content_type, (unsigned long long)n_body);
 	if (n < 0 || (size_t)n >= sizeof head)
 		return err_set(err, -EINVAL, "the request's target is too long");
-	int rc = client_send(client->fd, head, (size_t)n);
-	if (rc == 0 && n_body)
-		rc = client_send(client->fd, body, n_body);
-	/* A server that refuses early closes its receiving side before it has read all: its answer is still there to
-	 * read. */
-	if (rc < 0 && rc != -EPIPE && rc != -ECONNRESET)
-		return err_set(err, rc, "sending the request: %s", strerror(-rc));
+	return client_put(client, head, (size_t)n, err);
+}
+
+int client_finish(struct client *client, int *status, struct err *err)
+{
 	while (!client->head_complete) {
-		rc = receive(client, err);
+		int rc = receive(client, err);
 		if (rc < 0)
 			return rc;
 	}
 	*status = client->parser.status_code;
 	return 0;
+}
+
+int client_request(struct client *client, const char *method, const char *target, const char *body, size_t n_body,
+		   int *status, struct err *err)
+{
+	int rc = client_begin(client, method, target, "application/json", n_body, err);
+	if (rc == 0 && n_body)
+		rc = client_put(client, body, n_body, err);
+	return rc < 0 ? rc : client_finish(client, status, err);
 }
 
 int client_read(struct client *client, const char **bytes, size_t *n_bytes, struct err *err)

@@ -4,6 +4,7 @@
 #define WEIGHTD_CLIENT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "src/err.h"
 
@@ -17,6 +18,13 @@ void client_close(struct client *client);
 /* Sends the request and waits for the head of the answer. `body` is JSON or NULL. */
 int client_request(struct client *client, const char *method, const char *target, const char *body, size_t n_body,
 		   int *status, struct err *err);
+
+/* The same with a body that is sent piece by piece, `n_body` bytes in all. client_put: 1 when the server takes no more
+ * of it, because it has answered or gone: client_finish says which; -EINTR. */
+int client_begin(struct client *client, const char *method, const char *target, const char *content_type,
+		 uint64_t n_body, struct err *err);
+int client_put(struct client *client, const char *bytes, size_t n_bytes, struct err *err);
+int client_finish(struct client *client, int *status, struct err *err);
 
 /* The next part of the body: 1 with a view valid until the next call; 0: the body is complete; -EPROTO: the server
  * broke off or does not speak HTTP. */

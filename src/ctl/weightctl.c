@@ -33,6 +33,7 @@ static const struct command {
 	{"numastat", "", 0, 0, weightctl_numastat, "on which nodes the memory of processes and copies lies"},
 	{"plan", "MODEL", 1, 1, weightctl_plan, "what a model takes of each node, and how many workers fit"},
 	{"top", "", 0, 0, weightctl_top, "what workers and nodes do, second by second"},
+	{"transcribe", "FILE...", 1, INT_MAX, weightctl_transcribe, "write down what is said in audio files"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -52,11 +53,12 @@ enum {
 	FOR_NUMASTAT = 4096,
 	FOR_PLAN = 8192,
 	FOR_TOP = 16384,
+	FOR_TRANSCRIBE = 32768,
 	FOR_CALLS = FOR_RUN | FOR_COMPLETE,
 	FOR_MODELS = FOR_ADAPTER | FOR_LOAD | FOR_UNLOAD | FOR_RELOAD,
 	FOR_DAEMON = FOR_STATUS | FOR_MODELS | FOR_STOP | FOR_DOCTOR | FOR_VERIFY | FOR_NUMASTAT |
 		     FOR_TOP, /* over its control socket */
-	FOR_ALL = 32767
+	FOR_ALL = 65535
 };
 
 /* The letters of options without a short form lie past the characters. */
@@ -86,7 +88,12 @@ enum {
 	OPTION_HUGE_PAGES,
 	OPTION_ONCE,
 	OPTION_INTERVAL,
-	OPTION_REPAIR
+	OPTION_REPAIR,
+	OPTION_LANGUAGE,
+	OPTION_TASK,
+	OPTION_FORMAT,
+	OPTION_WORDS,
+	OPTION_OUTPUT_DIR
 };
 
 static const struct choice {
@@ -95,11 +102,11 @@ static const struct choice {
 	unsigned commands; /* bits in the order of `commands` */
 	const char *help;
 } choices[] = {
-	{"socket", "PATH", OPTION_SOCKET, FOR_CALLS, "Unix socket of the API"},
+	{"socket", "PATH", OPTION_SOCKET, FOR_CALLS | FOR_TRANSCRIBE, "Unix socket of the API"},
 	{"control", "PATH", OPTION_CONTROL, FOR_DAEMON, "Unix socket for control"},
 	{"config", "FILE", OPTION_CONFIG, FOR_ALL, "take the paths from this weightd.conf"},
 	{"json", NULL, OPTION_JSON, FOR_ALL & ~FOR_RUN, "print JSON"},
-	{"model", "NAME", OPTION_MODEL, FOR_CALLS | FOR_BENCH | FOR_ADAPTER,
+	{"model", "NAME", OPTION_MODEL, FOR_CALLS | FOR_BENCH | FOR_ADAPTER | FOR_TRANSCRIBE,
 	 "model to use (default: the daemon's first); for bench a file"},
 	{"system", "TEXT", OPTION_SYSTEM, FOR_RUN, "system message of the chat"},
 	{"max-tokens", "N", OPTION_TOKENS, FOR_CALLS, "longest answer"},
@@ -121,6 +128,11 @@ static const struct choice {
 	{"huge-pages", NULL, OPTION_HUGE_PAGES, FOR_PLAN, "also print the commands that reserve huge pages"},
 	{"once", NULL, OPTION_ONCE, FOR_TOP, "look for one interval, print, and end"},
 	{"interval", "S", OPTION_INTERVAL, FOR_TOP, "seconds between two looks (1)"},
+	{"language", "CODE", OPTION_LANGUAGE, FOR_TRANSCRIBE, "what is spoken (default: the model tells)"},
+	{"task", "TASK", OPTION_TASK, FOR_TRANSCRIBE, "transcribe (default), or translate to English"},
+	{"format", "FORMAT", OPTION_FORMAT, FOR_TRANSCRIBE, "txt (default), srt, vtt or json"},
+	{"word-timestamps", NULL, OPTION_WORDS, FOR_TRANSCRIBE, "times of words, too; with --format json"},
+	{"output-dir", "DIR", OPTION_OUTPUT_DIR, FOR_TRANSCRIBE, "a file there for each FILE, not standard output"},
 	{"sysroot", "DIR", OPTION_SYSROOT, FOR_DOCTOR | FOR_NUMASTAT | FOR_PLAN,
 	 "read /proc and /sys below DIR: another machine's, recorded"},
 };
@@ -130,7 +142,7 @@ static void print_help(void)
 {
 	printf("Usage: weightctl [OPTION]... COMMAND [ARGUMENT]\n\nCommands:\n");
 	for (unsigned i = 0; i < N_COMMANDS; i++)
-		printf("  %-9s %-11s %s\n", commands[i].name, commands[i].arguments, commands[i].help);
+		printf("  %-10s %-11s %s\n", commands[i].name, commands[i].arguments, commands[i].help);
 	printf("\nOptions:\n");
 	for (unsigned i = 0; i < N_CHOICES; i++) {
 		char text[64], letter[8] = "    ";
@@ -246,6 +258,28 @@ static int take_setting(const char *value, struct weightctl_bench *bench)
 	return 0;
 }
 
+static int take_task(const char *value, struct weightctl_transcribe *transcribe)
+{
+	transcribe->translate = strcmp(value, "translate") == 0;
+	return transcribe->translate || strcmp(value, "transcribe") == 0
+		       ? 0
+		       : usage("--task '%s' is neither transcribe nor translate", value);
+}
+
+static int take_format(const char *value, struct weightctl_transcribe *transcribe)
+{
+	static const char *const formats[][2] = {
+		{"txt", "text"}, {"srt", "srt"}, {"vtt", "vtt"}, {"json", "verbose_json"}};
+	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+		if (strcmp(value, formats[i][0]) == 0) {
+			transcribe->extension = formats[i][0];
+			transcribe->format = formats[i][1];
+			return 0;
+		}
+	}
+	return usage("--format '%s' is none of txt, srt, vtt, json", value);
+}
+
 static int take_option(struct parsed *parsed, const struct choice *choice, const char *value)
 {
 	struct weightctl *ctl = parsed->ctl;
@@ -306,6 +340,19 @@ static int take_option(struct parsed *parsed, const struct choice *choice, const
 		return take_number(choice, value, 1, 3600, &ctl->top.interval_s);
 	case OPTION_HUGE_PAGES:
 		ctl->plan.huge_pages = true;
+		break;
+	case OPTION_LANGUAGE:
+		ctl->transcribe.language = value;
+		break;
+	case OPTION_TASK:
+		return take_task(value, &ctl->transcribe);
+	case OPTION_FORMAT:
+		return take_format(value, &ctl->transcribe);
+	case OPTION_WORDS:
+		ctl->transcribe.words = true;
+		break;
+	case OPTION_OUTPUT_DIR:
+		ctl->transcribe.output_dir = value;
 		break;
 	case OPTION_SYSROOT:
 		ctl->sysroot = value;
@@ -410,7 +457,8 @@ static int find_paths(struct parsed *parsed, struct err *err)
 int main(int argc, char **argv)
 {
 	static struct weightctl ctl = {.bench = {.prompt = 512, .generate = 64, .streams = 1, .rounds = 5},
-				       .top = {.interval_s = 1}};
+				       .top = {.interval_s = 1},
+				       .transcribe = {.format = "text", .extension = "txt"}};
 	struct parsed parsed = {.ctl = &ctl};
 	struct err err = {""};
 	int rc = parse_options(&parsed, argc, argv);

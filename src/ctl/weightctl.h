@@ -41,6 +41,15 @@ struct weightctl_top {
 	bool once;
 };
 
+/* What transcribe asks for. */
+struct weightctl_transcribe {
+	const char *language;  /* NULL: to be detected */
+	const char *format;    /* of the daemon: "text", "srt", "vtt", "verbose_json" */
+	const char *extension; /* of a file of that format */
+	bool translate, words;
+	const char *output_dir; /* NULL: standard output */
+};
+
 struct weightctl {
 	const char *config_file;      /* NULL: the usual one */
 	const char *socket, *control; /* where the daemon listens */
@@ -53,6 +62,7 @@ struct weightctl {
 	struct weightctl_bench bench;
 	struct weightctl_plan plan;
 	struct weightctl_top top;
+	struct weightctl_transcribe transcribe;
 	bool repair; /* verify: what has moved is made anew */
 	int n_arguments;
 	char **arguments;
@@ -74,6 +84,7 @@ int weightctl_reload(struct weightctl *ctl);
 int weightctl_unload(struct weightctl *ctl);
 int weightctl_plan(struct weightctl *ctl);
 int weightctl_top(struct weightctl *ctl);
+int weightctl_transcribe(struct weightctl *ctl);
 int weightctl_bench(struct weightctl *ctl);
 struct bench_daemon;
 int bench_quality(struct weightctl *ctl, const struct bench_daemon *daemon); /* a part of it */
