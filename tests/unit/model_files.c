@@ -207,6 +207,43 @@ static void put(const char *folder, const char *name)
 	close(fd);
 }
 
+/* Beside .safetensors files model.bin is nothing; without them it is what has the weights. */
+START_TEST(a_folder_of_ctranslate2_has_one_file_of_weights)
+{
+	char folder[] = "/tmp/weightd-folder-XXXXXX", path[256];
+	static const char *const names[] = {"model.bin", "tokenizer.json", "config.json", "vocabulary.json",
+					    "model.safetensors"};
+	static const char *const expected[] = {"model.bin", "config.json", "tokenizer.json"};
+	struct model_files files;
+	struct err err = {""};
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	struct config_model model = model_at(folder);
+	put(folder, names[0]);
+	ck_assert_int_eq(model_files_find(&model, &files, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "has no config.json"));
+	for (size_t i = 1; i < 4; i++)
+		put(folder, names[i]);
+	ck_assert_msg(model_files_find(&model, &files, &err) == 0, "%s", err.text);
+	ck_assert_uint_eq(files.n, 3);
+	for (uint32_t i = 0; i < files.n; i++) {
+		ck_assert_str_eq(files.files[i].name, expected[i]);
+		ck_assert_uint_eq(files.files[i].role, i < 1 ? FILE_WEIGHTS : FILE_BESIDE);
+	}
+	model_files_free(&files);
+	put(folder, names[4]);
+	ck_assert_msg(model_files_find(&model, &files, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(files.files[0].name, names[4]);
+	for (uint32_t i = 0; i < files.n; i++)
+		ck_assert_str_ne(files.files[i].name, names[0]);
+	model_files_free(&files);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+		unlink(path);
+	}
+	rmdir(folder);
+}
+END_TEST
+
 /* Of a folder the weights by name, then what is beside them; nothing else, whatever it is called. */
 START_TEST(a_folder_has_weights_and_what_is_beside_them)
 {
@@ -248,6 +285,7 @@ int main(void)
 	TCase *tcase = tcase_create("files");
 	tcase_add_test(tcase, one_file_is_one_file);
 	tcase_add_test(tcase, a_folder_has_weights_and_what_is_beside_them);
+	tcase_add_test(tcase, a_folder_of_ctranslate2_has_one_file_of_weights);
 	tcase_add_test(tcase, parts_lie_beside_the_first);
 	tcase_add_test(tcase, refuses_other_parts);
 	tcase_add_test(tcase, a_chat_template_comes_last);
