@@ -1,6 +1,6 @@
-/* The forward pass of decoder models: norms, rotary positions, grouped-query attention, a gated feed-forward layer.
- * What a model lacks (biases, norms of heads or of outputs, windows) is absent in struct model, and its step does
- * nothing.
+/* The forward pass of decoder models: norms, rotary or learned positions, grouped-query attention, attention to what is
+ * heard, a feed-forward layer with a gate or without. What a model lacks (biases, norms of heads or of outputs,
+ * windows, ears) is absent in struct model, and its step does nothing.
  *
  * Every compute thread runs the same function from top to bottom. Steps that go row by row (norm, residual, staging an
  * operand) give a thread the same rows each time, or all rows in memory of its own (see struct rows), and steps of
@@ -101,7 +101,8 @@ static void init_pass(struct forward *f, enum phase phase, uint32_t max_rows, si
 	p->phase = phase;
 	p->max_rows = max_rows;
 	p->gemm_bytes = gemm_bytes;
-	p->thread_bytes = gemm_bytes + 2 * (size_t)kv_pages_for(f->setup.max_context) * sizeof(void *);
+	p->lists_bytes = (2 * (size_t)kv_pages_for(f->setup.max_context) * sizeof(void *) + 63) & ~(size_t)63;
+	p->thread_bytes = gemm_bytes + p->lists_bytes + cross_scratch_place(f, NULL, NULL);
 	p->thread_bytes = (p->thread_bytes + 4095) & ~(size_t)4095; /* threads share no page */
 	lay_out_pass(f, p);
 }
@@ -226,33 +227,34 @@ static void layer_pass(struct forward *f, unsigned thread, uint32_t layer)
 	struct pass *p = f->pass;
 	float *h = own_h(f, rows_of(f, thread, p->batch.n_rows));
 	const struct products heads = {
-		layer, NULL,
-		h,     c->dim,
-		3,     {{ADAPTER_Q, &l->attn_q, p->q}, {ADAPTER_K, &l->attn_k, p->k}, {ADAPTER_V, &l->attn_v, p->v}}};
-	const struct products attended = {layer,    NULL, p->h,
-					  f->q_dim, 1,	  {{ADAPTER_OUTPUT, &l->attn_output, p->attended}}};
-	const struct products gated = {layer, step_gate,
-				       h,     c->dim,
-				       2,     {{ADAPTER_GATE, &l->ffn_gate, p->gate}, {ADAPTER_UP, &l->ffn_up, p->up}}};
-	const struct products down = {layer, NULL, p->gate, c->ffn_dim, 1, {{ADAPTER_DOWN, &l->ffn_down, p->h}}};
+		.layer = layer,
+		.x = h,
+		.cols = c->dim,
+		.n = 3,
+		.each = {{ADAPTER_Q, &l->attn_q, p->q}, {ADAPTER_K, &l->attn_k, p->k}, {ADAPTER_V, &l->attn_v, p->v}},
+	};
+	const struct products attended = {
+		.layer = layer,
+		.x = p->h,
+		.cols = f->q_dim,
+		.n = 1,
+		.each = {{ADAPTER_OUTPUT, &l->attn_output, p->attended}},
+	};
 
-	step_norm(f, thread, l->attn_norm);
+	step_norm(f, thread, l->attn_norm, l->attn_norm_bias);
 	step_products(f, thread, &heads);
 	step_heads(f, thread, layer);
 	if (p->phase == PHASE_PREFILL && layer + 1 == c->n_layers && !step_keep(f, thread))
 		return;
 	step_attend(f, thread, layer);
 	step_products(f, thread, &attended);
-	step_add(f, thread, p->attended, l->attn_post_norm);
-
-	step_norm(f, thread, l->ffn_norm);
-	step_products(f, thread, &gated);
-	step_products(f, thread, &down);
-	step_add(f, thread, p->h, l->ffn_post_norm);
+	step_add(f, thread, p->attended, l->attn_output_bias, l->attn_post_norm);
+	step_hear(f, thread, layer);
+	step_feed_forward(f, thread, l, layer);
 }
 
 /* Relaxed, and no atomic addition: one thread writes, and readers compare the value with an older one (forward.h). */
-static void count_progress(struct forward *f)
+void count_progress(struct forward *f)
 {
 	if (f->progress)
 		__atomic_store_n(f->progress, *f->progress + 1, __ATOMIC_RELAXED);
@@ -266,6 +268,8 @@ static void count_attention(struct forward *f, uint32_t layer)
 		const struct batch_row *row = &f->pass->batch.rows[r];
 		if (row->sequence)
 			n_tokens += window && row->position >= window ? window : row->position + 1;
+		if (row->window)
+			n_tokens += row->window->n_positions;
 	}
 	f->operations.attention += 4 * n_tokens * c->n_heads * c->head_dim;
 }
@@ -349,6 +353,8 @@ bool forward_drop(struct forward *f, enum phase phase, const struct kv_sequence 
 		if (row->sequence == sequence) {
 			row->sequence = NULL;
 			row->adapter = NULL;
+			row->window = NULL;
+			row->attended = NULL;
 		}
 		alive |= row->sequence != NULL;
 	}
@@ -370,7 +376,7 @@ static void head_pass(void *arg, unsigned thread)
 	step_pick(f, thread);
 	const float *own = f->head.picked + (size_t)rows_of(f, thread, f->head.n).own * m->config.dim;
 	const struct products logits = {
-		0, NULL, own, m->config.dim, 1, {{ADAPTER_N_PRODUCTS, &m->head, f->head.logits}}};
+		.x = own, .cols = m->config.dim, .n = 1, .each = {{ADAPTER_N_PRODUCTS, &m->head, f->head.logits}}};
 	struct operand picked = step_stage(f, thread, &logits, f->head.n);
 	step_product(f, thread, &m->head, picked, f->head.logits);
 }

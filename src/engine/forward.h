@@ -3,7 +3,8 @@
  * A batch is of one phase. PREFILL rows are prompt tokens (any number up to max_rows, several positions of one sequence
  * in a row, several sequences); their products go through gemm. DECODE rows are generated tokens, at most 32, one per
  * sequence or several positions of one that is replayed; their products are ours. Rows with different adapters and with
- * none run together. A row's result depends on its sequence, its phase and its adapter alone (see kernel.h). */
+ * none run together. A row's result depends on its sequence, its phase, its adapter and, in a speech model's decoder,
+ * its window of sound alone (see kernel.h). */
 #ifndef WEIGHTD_ENGINE_FORWARD_H
 #define WEIGHTD_ENGINE_FORWARD_H
 
@@ -13,6 +14,7 @@
 #include "src/engine/kv.h"
 #include "src/engine/model.h"
 #include "src/engine/sampler.h"
+#include "src/engine/speech_window.h"
 #include "src/engine/team.h"
 #include "src/kernel/gemm.h"
 #include "src/kernel/kernel.h"
@@ -25,6 +27,12 @@ struct batch_row {
 	struct kv_sequence *sequence;  /* has room for `position`; kv_advance is the caller's to do afterwards */
 	const struct adapter *adapter; /* borrowed until the pass ends or the row is dropped; NULL: none */
 	bool silent; /* only its keys and values are wanted: nobody will ask for its logits or states */
+	/* Of a speech model: what is heard, borrowed until the pass ends or the row is dropped. Rows of one window that
+	 * follow each other share the reads of it. */
+	const struct speech_window *window;
+	/* [n_heads of the speech table][encoder_context] becomes what these heads attend to, each summing to 1, for
+	 * rows that are not silent. NULL: not wanted. */
+	float *attended;
 };
 
 struct batch {

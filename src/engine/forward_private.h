@@ -32,7 +32,7 @@ struct pass {
 	bool attends_itself; /* some row attends to what another one of the pass stores */
 	uint32_t layer;	     /* the next one to run */
 	uint32_t n_rows;     /* of the batch that came; batch.n_rows are what is left of it in the last layer */
-	size_t thread_bytes, gemm_bytes;
+	size_t thread_bytes, gemm_bytes, lists_bytes;
 
 	float *x;	  /* * [max_rows][dim] */
 	float *h;	  /* * [max_rows][max(dim, q_dim)]; shared rows for attention's output and the layer's last */
@@ -52,7 +52,8 @@ struct pass {
 	struct adapter_group *groups; /* [max_rows] */
 	uint32_t n_groups;	      /* 0: no row has an adapter */
 	float *t;		      /* [max_rows][FORWARD_T_COLS]: A x of the products of one operand */
-	char *thread_scratch;	      /* [n_threads][thread_bytes]: gemm's panel, then the page lists of attention */
+	char *thread_scratch;	      /* [n_threads][thread_bytes]: gemm's panel, then the page lists of attention,
+				     then a struct cross_scratch's arrays */
 };
 
 /* What is made of the rows whose logits are asked for. */
@@ -103,7 +104,8 @@ struct product {
 struct products {
 	uint32_t layer;
 	/* What each thread does with its share of the outputs before others see them; NULL: nothing. */
-	void (*then)(struct forward *f, unsigned thread);
+	void (*then)(struct forward *f, unsigned thread, const struct products *products);
+	const float *bias; /* what `then` adds first; NULL: nothing */
 	const float *x;
 	uint32_t cols;
 	uint32_t n;
@@ -122,8 +124,8 @@ float *own_h(const struct forward *f, struct rows rows);
 
 /* x [rows][dim] = the tokens' embeddings, and the angles of the rows' positions. */
 void step_embed(struct forward *f, unsigned thread);
-/* h [rows][dim] = x, normed. */
-void step_norm(struct forward *f, unsigned thread, const float *weight);
+/* h [rows][dim] = x, normed: by a layer norm where there is a bias. */
+void step_norm(struct forward *f, unsigned thread, const float *weight, const float *bias);
 /* Makes x [n_rows][products->cols] the operand of `products`, each of which follows; ends with a barrier unless it is
  * narrow. */
 struct operand step_stage(struct forward *f, unsigned thread, const struct products *products, uint32_t n_rows);
@@ -140,11 +142,35 @@ bool step_keep(struct forward *f, unsigned thread);
 /* h [rows][q_dim] = attention; ends with a barrier. */
 void step_attend(struct forward *f, unsigned thread, uint32_t layer);
 /* gate [rows][ffn_dim] = activation(gate) * up, for this thread's outputs of both. */
-void step_gate(struct forward *f, unsigned thread);
-/* x += y [rows][dim], which is normed before where there is such a norm (into h). */
-void step_add(struct forward *f, unsigned thread, const float *y, const float *post_norm);
+void step_gate(struct forward *f, unsigned thread, const struct products *products);
+/* up [rows][ffn_dim] = gelu(up + bias), where there is no gate. */
+void step_gelu(struct forward *f, unsigned thread, const struct products *products);
+/* x += y [rows][dim] + bias, where there is one; y is normed before where there is such a norm (into h). */
+void step_add(struct forward *f, unsigned thread, const float *y, const float *bias, const float *post_norm);
+/* The feed-forward part of a layer: x += down(activation(gate) * up), or down(gelu(up)). */
+void step_feed_forward(struct forward *f, unsigned thread, const struct model_layer *l, uint32_t layer);
+/* Stores a head's key and value [head_dim] at a slot of a page. */
+void store_head(const struct forward *f, void *keys, void *values, uint32_t slot, const float *k, const float *v);
+/* Tells whoever watches that work goes on. */
+void count_progress(struct forward *f);
 /* Norms the rows whose logits are asked for. */
 void step_pick(struct forward *f, unsigned thread);
+
+/* --- forward_cross.c --- */
+
+/* What each thread needs for attention to a window of sound, and for the encoder's. */
+struct cross_scratch {
+	const void **k, **v; /* [pages of a window] */
+	float *q, *out;	     /* [CROSS_ROWS][head_dim] */
+};
+enum { CROSS_ROWS = 32 }; /* query rows that are attended together */
+/* Places it at `at`, 64-byte aligned; NULL: none. Returns how many bytes it takes, 0 for models that do not hear. */
+size_t cross_scratch_place(const struct forward *f, void *at, struct cross_scratch *out);
+/* out [n][q_dim] = attention of q [n][q_dim] at one head to a window's positions in `layer`; n <= CROSS_ROWS. */
+void cross_attend(const struct forward *f, const struct cross_scratch *scratch, const struct speech_window *window,
+		  uint32_t layer, uint32_t head, const float *q, float *out, uint32_t n);
+/* x += what a speech model's decoder layer hears, for rows with a window; nothing for others. */
+void step_hear(struct forward *f, unsigned thread, uint32_t layer);
 
 /* --- forward_adapters.c --- */
 

@@ -214,21 +214,30 @@ void step_products(struct forward *f, unsigned thread, const struct products *pr
 		team_barrier(f->setup.team);
 	}
 	if (products->then)
-		products->then(f, thread);
+		products->then(f, thread, products);
 	if (products->then || !f->pass->n_groups)
 		team_barrier(f->setup.team);
 }
 
 /* --- rows of the residual stream -------------------------------------------------------------- */
 
-void step_norm(struct forward *f, unsigned thread, const float *weight)
+static void norm_row(struct forward *f, float *y, const float *x, const float *weight, const float *bias)
+{
+	const struct image_config *c = &f->setup.model->config;
+	if (bias)
+		f->setup.kernels->layer_norm(y, x, weight, bias, c->dim, c->norm_eps);
+	else
+		f->setup.kernels->rms_norm(y, x, weight, c->dim, c->norm_eps);
+}
+
+void step_norm(struct forward *f, unsigned thread, const float *weight, const float *bias)
 {
 	const struct image_config *c = &f->setup.model->config;
 	struct rows rows = rows_of(f, thread, f->pass->batch.n_rows);
 	float *h = own_h(f, rows);
 	const float *x = own_x(f, rows);
 	for (uint32_t r = rows.begin; r < rows.end; r++)
-		f->setup.kernels->rms_norm(h + (size_t)r * c->dim, x + (size_t)r * c->dim, weight, c->dim, c->norm_eps);
+		norm_row(f, h + (size_t)r * c->dim, x + (size_t)r * c->dim, weight, bias);
 }
 
 /* The angles of row `row` at `at` of the pass's. */
@@ -251,11 +260,16 @@ void step_embed(struct forward *f, unsigned thread)
 		f->setup.kernels->expand_row(&m->token_embd, f->pass->batch.rows[r].token, x);
 		for (uint32_t i = 0; i < dim && m->config.embedding_scale != 1; i++)
 			x[i] *= m->config.embedding_scale;
+		if (m->position_embd.rows) {
+			float *learned = own_h(f, rows) + (size_t)r * dim;
+			f->setup.kernels->expand_row(&m->position_embd, f->pass->batch.rows[r].position, learned);
+			f->setup.kernels->add(x, learned, dim);
+		}
 		set_angles(f, r, rows.own + r);
 	}
 }
 
-void step_add(struct forward *f, unsigned thread, const float *y, const float *post_norm)
+void step_add(struct forward *f, unsigned thread, const float *y, const float *bias, const float *post_norm)
 {
 	const struct image_config *c = &f->setup.model->config;
 	struct rows rows = rows_of(f, thread, f->pass->batch.n_rows);
@@ -266,12 +280,14 @@ void step_add(struct forward *f, unsigned thread, const float *y, const float *p
 		if (post_norm)
 			f->setup.kernels->rms_norm(normed, row, post_norm, c->dim, c->norm_eps);
 		f->setup.kernels->add(x + (size_t)r * c->dim, post_norm ? normed : row, c->dim);
+		if (bias)
+			f->setup.kernels->add(x + (size_t)r * c->dim, bias, c->dim);
 	}
 }
 
-void step_gate(struct forward *f, unsigned thread)
+void step_gate(struct forward *f, unsigned thread, const struct products *products)
 {
-	const struct matrix *w = &f->setup.model->layers[0].ffn_gate; /* of the same shape in all layers */
+	const struct matrix *w = products->each[0].w;
 	uint32_t n = w->rows, unit = f->pass->phase == PHASE_DECODE ? PACK_ROWS : GEMM_PANEL_ROWS;
 	struct outputs outputs = outputs_of(f, thread, w, f->pass->batch.n_rows);
 	for (uint32_t i = 0; i < outputs.n; i++) {
@@ -282,6 +298,45 @@ void step_gate(struct forward *f, unsigned thread)
 			f->gate(gate, gate, f->pass->up + (size_t)r * n + begin, end - begin);
 		}
 	}
+}
+
+void step_gelu(struct forward *f, unsigned thread, const struct products *products)
+{
+	const struct matrix *w = products->each[0].w;
+	uint32_t n = w->rows, unit = f->pass->phase == PHASE_DECODE ? PACK_ROWS : GEMM_PANEL_ROWS;
+	struct outputs outputs = outputs_of(f, thread, w, f->pass->batch.n_rows);
+	for (uint32_t i = 0; i < outputs.n; i++) {
+		const struct rectangle *part = &outputs.each[i];
+		uint32_t begin = part->begin * unit, end = part->end * unit < n ? part->end * unit : n;
+		for (uint32_t r = part->row_begin; r < part->row_end; r++) {
+			float *y = products->each[0].y + (size_t)r * n + begin;
+			if (products->bias)
+				f->setup.kernels->add(y, products->bias + begin, end - begin);
+			f->setup.kernels->gelu(y, y, end - begin);
+		}
+	}
+}
+
+void step_feed_forward(struct forward *f, unsigned thread, const struct model_layer *l, uint32_t layer)
+{
+	struct pass *p = f->pass;
+	const struct image_config *c = &f->setup.model->config;
+	float *h = own_h(f, rows_of(f, thread, p->batch.n_rows));
+	bool gated = l->ffn_gate.rows;
+	struct products wide = {.layer = layer, .then = step_gelu, .bias = l->ffn_up_bias, .x = h, .cols = c->dim};
+	struct products down = {.layer = layer, .x = p->up, .cols = c->ffn_dim};
+
+	if (gated) {
+		wide.then = step_gate;
+		wide.each[wide.n++] = (struct product){ADAPTER_GATE, &l->ffn_gate, p->gate};
+		down.x = p->gate;
+	}
+	wide.each[wide.n++] = (struct product){ADAPTER_UP, &l->ffn_up, p->up};
+	down.each[down.n++] = (struct product){ADAPTER_DOWN, &l->ffn_down, p->h};
+	step_norm(f, thread, l->ffn_norm, l->ffn_norm_bias);
+	step_products(f, thread, &wide);
+	step_products(f, thread, &down);
+	step_add(f, thread, p->h, l->ffn_down_bias, l->ffn_post_norm);
 }
 
 bool step_keep(struct forward *f, unsigned thread)
@@ -326,9 +381,8 @@ void step_pick(struct forward *f, unsigned thread)
 	const float *x = own_x(f, rows_of(f, thread, f->pass->batch.n_rows));
 	uint32_t dim = m->config.dim;
 	for (uint32_t i = rows.begin; i < rows.end; i++)
-		f->setup.kernels->rms_norm(f->head.picked + (size_t)(rows.own + i) * dim,
-					   x + place_of(f->pass, f->head.rows[i]) * dim, m->output_norm, dim,
-					   m->config.norm_eps);
+		norm_row(f, f->head.picked + (size_t)(rows.own + i) * dim, x + place_of(f->pass, f->head.rows[i]) * dim,
+			 m->output_norm, m->output_norm_bias);
 }
 
 /* --- heads ------------------------------------------------------------------------------------ */
@@ -395,20 +449,25 @@ static void store_int8(const struct kernels *kernels, unsigned char *keys, unsig
 	}
 }
 
+void store_head(const struct forward *f, void *keys, void *values, uint32_t slot, const float *k, const float *v)
+{
+	uint32_t d = f->setup.model->config.head_dim;
+	assert(d <= HEAD_DIM_MAX);
+	if (f->setup.kv->type == KV_INT8)
+		store_int8(f->setup.kernels, keys, values, slot, k, v, d);
+	else
+		store_bf16(f->setup.kernels, keys, values, slot, k, v, d);
+}
+
 /* Stores a head's rotated key and its value in their page. */
 static void store_kv(struct forward *f, uint32_t layer, const struct head_item *item, const float *k, const float *v)
 {
 	const struct batch_row *r = &f->pass->batch.rows[item->row];
 	struct kv_page *page = r->sequence->pages[r->position / KV_PAGE_TOKENS];
-	uint32_t slot = r->position % KV_PAGE_TOKENS, d = f->setup.model->config.head_dim;
-	void *keys = kv_keys(f->setup.kv, page, layer, item->head);
-	void *values = kv_values(f->setup.kv, page, layer, item->head);
-	assert(d <= HEAD_DIM_MAX);
+	uint32_t slot = r->position % KV_PAGE_TOKENS;
 	assert(kv_may_store(page, slot, f->pass->batch.phase));
-	if (f->setup.kv->type == KV_INT8)
-		store_int8(f->setup.kernels, keys, values, slot, k, v, d);
-	else
-		store_bf16(f->setup.kernels, keys, values, slot, k, v, d);
+	store_head(f, kv_keys(f->setup.kv, page, layer, item->head), kv_values(f->setup.kv, page, layer, item->head),
+		   slot, k, v);
 }
 
 void step_heads(struct forward *f, unsigned thread, uint32_t layer)

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/kernel/kv_int8.h"
 #include "src/kernel/kv_page.h"
@@ -133,6 +134,36 @@ void kv_advance(struct kv_sequence *sequence, uint32_t n, enum phase phase)
 			page->n_decode++;
 		sequence->n_tokens++;
 	}
+}
+
+/* A page of its own with what another one has. */
+static int copy_page(struct kv *kv, const struct kv_page *page, struct kv_page **out)
+{
+	int rc = new_page(kv, out);
+	if (rc)
+		return rc;
+	memcpy((*out)->data, page->data, kv->page_bytes);
+	(*out)->n_prefill = page->n_prefill;
+	(*out)->n_decode = page->n_decode;
+	return 0;
+}
+
+int kv_fork(struct kv *kv, const struct kv_sequence *sequence, struct kv_sequence *out)
+{
+	uint32_t n = kv_pages_for(sequence->n_tokens), n_full = sequence->n_tokens / KV_PAGE_TOKENS;
+	int rc = reserve(out, n);
+	for (; !rc && out->n_pages < n_full; out->n_pages++) {
+		get(kv, sequence->pages[out->n_pages]);
+		out->pages[out->n_pages] = sequence->pages[out->n_pages];
+	}
+	if (!rc && n > n_full) {
+		rc = copy_page(kv, sequence->pages[n_full], &out->pages[n_full]);
+		out->n_pages += !rc;
+	}
+	out->n_tokens = sequence->n_tokens;
+	if (rc)
+		kv_release(kv, out);
+	return rc;
 }
 
 void kv_release(struct kv *kv, struct kv_sequence *sequence)

@@ -11,7 +11,8 @@
  * Numerics class. Every position was computed in one of two phases, whose results differ in their last bits, and an
  * answer's bytes depend on which. So a page knows how many of its leading positions are of prefill class and how many
  * of decode class after them. A prompt's rows see prefill class alone, a page with positions of an answer takes no more
- * of the prompt, and only pages that are prefill class throughout are ever shared. The bits of such a page depend on
+ * of the prompt, and only pages that are prefill class throughout are shared between calls. (Answers of one call that
+ * begin alike, the hypotheses of a search, share all their full pages: kv_fork.) The bits of such a page depend on
  * the tokens up to its end and on nothing else, which is why one may stand for another.
  *
  * A page is written by its sequence while it has one owner, by compute threads at slots that are not yet counted; it is
@@ -72,6 +73,9 @@ static inline uint32_t kv_available(const struct kv *kv)
 int kv_extend(struct kv *kv, struct kv_sequence *sequence, uint32_t n_tokens);
 /* `n` more positions have been stored, computed in `phase`. */
 void kv_advance(struct kv_sequence *sequence, uint32_t n, enum phase phase);
+/* `out`, zeroed, becomes a sequence with the same positions: full pages are shared, a last one that is not full is
+ * copied. 0, or -EAGAIN and -ENOMEM as kv_extend, then `out` holds nothing. */
+int kv_fork(struct kv *kv, const struct kv_sequence *sequence, struct kv_sequence *out);
 /* Lets go of everything. Takes zeroed sequences. */
 void kv_release(struct kv *kv, struct kv_sequence *sequence);
 

@@ -251,8 +251,13 @@ static uint32_t lay_out(struct scheduler_span *spans, uint32_t n_spans, struct b
 		spans[i].first_row = n_rows;
 		for (uint32_t j = 0; j < spans[i].n; j++) {
 			uint32_t position = g->kv.n_tokens + j;
-			rows[n_rows++] = (struct batch_row){generation_token(g, position), position, &g->kv, g->adapter,
-							    is_silent(g, position)};
+			rows[n_rows++] = (struct batch_row){
+				.token = generation_token(g, position),
+				.position = position,
+				.sequence = &g->kv,
+				.adapter = g->adapter,
+				.silent = is_silent(g, position),
+			};
 		}
 	}
 	return n_rows;
