@@ -182,6 +182,114 @@ def test_a_load_is_shown_while_it_goes_on(page, served):
     page.wait(f"{bar}.hidden && document.querySelector('#node-map').innerText.includes('generation {generation}')", "showing the new one")
 
 
+# --- machines that are not at hand: the page is given the answers that one would have -----------------
+
+MARKUP = "<img src=x onerror=alert(1)>"
+
+
+def big_machine():
+    """Four nodes, 24 workers, a generation that comes, a copy that has moved, one that is spread, models in all standings."""
+    gib = 1 << 30
+    copies = [
+        {"node": node, "n_nodes": 1, "model": "large", "generation": 3, "small_bytes": 0, "huge_bytes": 30 * gib, "giant_bytes": 10 * gib,
+         "pages": 10_485_760, "misplaced": 12 if node == 2 else 0, "state": "degraded" if node == 2 else "verified"}
+        for node in range(3)
+    ]  # fmt: skip
+    copies.append({**copies[0], "n_nodes": 4, "model": MARKUP, "generation": 1, "state": "unverified"})
+    copies.append({**copies[0], "adapter": 7, "huge_bytes": 0, "giant_bytes": 0, "small_bytes": 40 << 20, "state": "verified"})
+    workers = [
+        {"index": i, "node": i % 4, "copy_node": min(i % 4, 2), "cpus": f"{8 * i}-{8 * i + 7}", "cpus_gone": int(i == 5), "model": "large", "generation": 3,
+         "state": ["ready", "waiting", "hung", "starting", "leaving"][i if i < 5 else 0], "restarts": 9 if i == 1 else 0, "restart_in_ms": 4000 if i == 1 else 0,
+         "shared_bytes": 40 * gib, "private_bytes": gib, "private_peak_bytes": 2 * gib, "running": 3, "waiting": 2, "kv_pages": 1000, "kv_pages_used": 10}
+        for i in range(24)
+    ]  # fmt: skip
+    models = [
+        {"name": "large", "standing": "served", "architecture": "qwen2", "generation": 3, "context_tokens": 32768, "prompt_tokens": 10, "generated_tokens": 20,
+         "change": {"generation": 4, "state": "loading"}, "loaded_bytes": 10 * gib, "file_bytes": 40 * gib},
+        {"name": MARKUP, "standing": "loading"},
+        {"name": "broken", "standing": "failed"},
+        {"name": "shaky", "standing": "failing", "generation": 1},
+        {"name": "ear", "standing": "served", "architecture": "whisper", "generation": 1},
+    ]  # fmt: skip
+    health = [{"id": "large", "status": "degraded", "message": "node 2: 12 pages are elsewhere"}, {"id": "broken", "status": "failed", "message": "no such file"}]
+    process = {"private_bytes": 5 << 20, "private_peak_bytes": 6 << 20}
+    return {
+        "object": "status", "version": "9.9", "now_ms": 1000, "told_ms_ago": 10, "uptime_s": 200_000, "calls_in_flight": 120, "calls_max": 4096,
+        "health": {"status": "failed", "models": health, "placement": "misplaced", "refused_calls": "mbind: EPERM", "message": "no such file"},
+        "connections": 1, "connections_max": 9, "queue_full": 0, "worker_restarts": 9, "models": models, "copies": copies, "copies_left_out": 3, "workers": workers,
+        "adapters": [{"id": 7, "name": "sales", "model": "large", "calls": 1}], "front": process, "parent": process,
+        "nodes": [{"node": node, "n_copies": 1, "memory_bytes": 256 * gib, "free_bytes": 100 * gib, "unlocked_bytes": gib if node == 1 else 0, "checked_ms_ago": 90_000} for node in range(4)],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def big(chromium, served):
+    """`asked`: what the page has sent besides."""
+    page = chromium.page()
+    page.before(
+        "window.asked = []; const real = window.fetch; const given = %s; window.fetch = async (path, options) => {"
+        "if (path === '/v1/status') { given.now_ms += 1000; given.models[0].generated_tokens += 500; return Response.json(given); }"
+        "if (path === '/v1/audio/transcriptions') { window.asked.push([...options.body].map(([k, v]) => [k, v.name ?? v])); return Response.json({text: 'What was said.'}); }"
+        "return real(path, options); }" % json.dumps(big_machine())
+    )
+    page.open(served.url)
+    page.wait("document.querySelectorAll('#node-map article').length === 4", "showing four nodes")
+    yield page
+    assert page.problems == []
+    page.close()
+
+
+def test_bad_news_of_a_big_machine(big):
+    nodes = [big.text(f"#node-map article:nth-child({i})") for i in range(1, 5)]
+    assert "12 of 10,485,760 pages misplaced" in nodes[2] and "degraded" in nodes[2]
+    assert "Spread over 4 nodes" in nodes[0] and "unverified" in nodes[0] and "sales, for large" in nodes[0]
+    assert "10.0 GiB in 1 GiB pages, 30.0 GiB in 2 MiB pages" in nodes[1] and "1.0 GiB not locked" in nodes[1]
+    assert "no copy" in nodes[3] and "(1 of them gone)" in nodes[1]
+    assert "placement misplaced (refused: mbind: EPERM)" in big.text("#nodes")
+    assert "3 more copies are not shown here" in big.text("#nodes")
+    rows = [cells(big, f"document.querySelector('#worker-rows tr:nth-child({i})')") for i in range(1, 6)]
+    assert [row["State"] for row in rows] == ["ready", "waiting, 5 s", "hung", "starting", "leaving"]
+    assert rows[3]["Node"] == "3, reads 2" and rows[0]["Shared"] == "40.0 GiB" and rows[0]["KV pages"] == "10 of 1,000"
+    models = [cells(big, f"document.querySelector('#model-rows tr:nth-child({i})')") for i in range(1, 6)]
+    assert models[0]["Standing"].split("\n")[0] == "degraded" and "12 pages are elsewhere; 10.0 GiB of 40.0 GiB (25 %)" in models[0]["Standing"]
+    assert models[0]["Generation"] == "3; 4 is loading" and models[0]["Adapters"] == "sales (1 call)"
+    assert models[2]["Standing"].startswith("failed") and "no such file" in models[2]["Standing"]
+    assert models[3]["Standing"] == "failing" and models[1]["Context"] == "–"
+    assert models[1]["Model"] == MARKUP  # a name is text, whatever is in it
+    assert big.run("document.querySelectorAll('main img').length") == 0
+    tiles = big.text("#tiles")
+    assert re.search(r"Running\s+72\s+calls", tiles) and "120 of 4,096 places taken" in tiles and re.search(r"2\s+d 7 h", tiles)
+    big.wait("/5\\d\\d\\s+tokens\\/s/.test(document.querySelector('#tiles').innerText)", "showing 500 tokens by second")
+    for width in 360, 1280:
+        big.size(width)
+        big.wait(f"innerWidth === {width}", "of that width")
+        assert big.run("document.documentElement.scrollWidth") <= width
+    for theme in "light", "dark":
+        big.prefer(prefers_color_scheme=theme)
+        assert big.run(CONTRAST)[1] == []
+
+
+def test_many_workers_have_their_charts_when_they_are_asked_for(big):
+    assert big.run("document.querySelectorAll('#worker-charts .chart').length") == 8
+    assert big.text("#more-charts") == "Show the other 16"
+    big.run("document.querySelector('#more-charts').click()")
+    assert big.run("document.querySelectorAll('#worker-charts .chart').length") == 24
+    assert big.run("document.activeElement.textContent").endswith("Worker 8")  # where the new ones begin
+
+
+def test_speech_is_offered_where_a_model_of_it_is_served(big):
+    assert not big.run("document.querySelector('#speech').hidden || document.querySelector('#speech-link').hidden")
+    assert big.run("[...document.querySelector('#speech-model').options].map(o => o.value)") == ["ear"]
+    assert big.run("[...document.querySelector('#chat-model').options].map(o => o.value)") == ["large", "sales"]
+    big.run(
+        "(() => { const files = new DataTransfer(); files.items.add(new File(['RIFF'], 'said.wav', {type: 'audio/wav'}));"
+        "document.querySelector('#speech-file').files = files.files; document.querySelector('#speech-send').click(); })()"
+    )
+    assert big.wait("!document.querySelector('#speech-text').hidden && document.querySelector('#speech-text').innerText", "written down") == "What was said."
+    assert big.run("window.asked") == [[["file", "said.wav"], ["model", "ear"], ["response_format", "json"]]]
+    assert big.text("#speech-state").startswith("Done in ")
+
+
 # --- how it stands with the server --------------------------------------------------------------------
 
 

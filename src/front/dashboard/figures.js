@@ -206,7 +206,7 @@ function fillStanding(cell, model, status) {
   parts.progress.hidden = !model.file_bytes;
   putAttribute(parts.progress, "aria-label", `Loading ${model.name}`);
   if (model.file_bytes) parts.progress.value = 100 * model.loaded_bytes / model.file_bytes;
-  put(parts.why, health?.message ?? loadText(model));
+  put(parts.why, [health?.message, loadText(model)].filter(Boolean).join("; "));
 }
 
 function generationText(model) {
