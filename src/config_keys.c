@@ -225,7 +225,8 @@ static const struct config_key server_keys[] = {
 	{"idle_seconds", KEY_NUMBER, MEMBER(idle_seconds), .min = 1, .max = 86400, .fallback = "75",
 	 .help = "A connection without a request is closed after this."},
 	{"request_seconds", KEY_NUMBER, MEMBER(request_seconds), .min = 1, .max = 86400, .fallback = "30",
-	 .help = "Time for a request to arrive, from its first byte to its last; then it gets status 408. A complete "
+	 .help = "Time for a request to arrive, from its first byte to its last (of a file to be heard between two "
+		 "pieces of it); then it gets status 408. A complete "
 		 "answer of which a client takes nothing for 30 seconds is dropped."},
 	{"max_audio_bytes", KEY_SIZE, MEMBER(max_audio_bytes), .min = 64 * KIB, .max = 4 * GIB, .fallback = "128M",
 	 .help = "Longest audio file of a request to a speech model; longer ones get status 413."},

@@ -166,6 +166,8 @@ struct message_segment {
 	struct segment_report report;
 	char architecture[64]; /* for status: "llama" */
 	uint64_t context;
+	uint32_t mel_bins; /* of a model that hears speech; 0: it does not */
+	uint32_t pad;
 };
 
 struct message_adopt {
@@ -263,6 +265,7 @@ struct message_worker_up {
 	uint32_t context_tokens;
 	uint32_t duty;	   /* enum worker_duty */
 	uint32_t degraded; /* 1: pages of its copy are known to be on other nodes */
+	uint32_t mel_bins; /* of a model that hears speech; 0: it does not */
 };
 
 struct message_worker_copy {

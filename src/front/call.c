@@ -47,6 +47,7 @@ void call_free(struct call_table *table, struct front_call *call)
 	*at = call->chain;
 	table->n--;
 	api_json_fini(&call->bytes);
+	free(call->options);
 	roster_release(call->adapter);
 	free(call);
 }

@@ -12,6 +12,7 @@
 
 struct exchange;
 struct front_worker;
+struct speech;
 
 enum call_phase {
 	PHASE_QUEUED,  /* the worker knows nothing of it */
@@ -21,7 +22,8 @@ enum call_phase {
 
 struct front_call {
 	uint64_t id;
-	struct exchange *exchange;     /* borrows; NULL: nobody waits for it any more, it is being cancelled */
+	struct exchange *exchange;     /* borrows, either of the two; both NULL: nobody waits for it any more, */
+	struct speech *speech;	       /* it is being cancelled */
 	uint32_t index;		       /* of the exchange's choices */
 	struct front_worker *worker;   /* borrows */
 	struct front_adapter *adapter; /* held; NULL: the model alone */
@@ -35,7 +37,11 @@ struct front_call {
 	uint64_t n_tokens, result_bytes;
 	struct call_begin begin;
 	struct api_json bytes; /* for CALL_BYTES; owned, gone once sent */
-	size_t sent;
+	size_t sent;	       /* of `bytes` */
+	/* of speech, whose bytes come while it is being heard */
+	struct call_speech *options; /* owned */
+	uint64_t sent_before;	     /* bytes that were sent and are gone from `bytes` */
+	uint64_t wanted_frames;
 	struct front_call *next, *previous; /* the worker's calls, oldest first */
 	struct front_call *chain;	    /* the table's */
 };
@@ -61,6 +67,18 @@ struct front_call *call_find(const struct call_table *table, uint64_t id);
 static inline bool call_computes(const struct front_call *call)
 {
 	return call->begin.kind <= CALL_KIND_COMPLETE_IDS || call->begin.kind >= CALL_KIND_EMBED;
+}
+
+/* Does it hear speech? */
+static inline bool call_hears(const struct front_call *call)
+{
+	return call->options;
+}
+
+/* Does anybody wait for it? */
+static inline bool call_has_owner(const struct front_call *call)
+{
+	return call->exchange || call->speech;
 }
 
 /* Does this call make an answer of tokens (or else of CALL_RESULT)? */

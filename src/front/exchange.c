@@ -296,8 +296,7 @@ static const struct message_model *find_configured(const struct message_state *s
 	return NULL;
 }
 
-/* A model whose workers are all away just now is one that exists: 503, not 404. */
-static struct fleet_model *find_model(struct front *front, const struct api_text *name, struct api_error *error)
+struct fleet_model *exchange_find_model(struct front *front, const struct api_text *name, struct api_error *error)
 {
 	const struct message_model *configured = find_configured(&front->state, name);
 	struct fleet_model *model = configured ? fleet_find_model(&front->fleet, configured->name,
@@ -354,9 +353,14 @@ static int find_target(struct front *front, const struct api_request *request, s
 	struct api_text base = *name;
 	if (*adapter && (as_model || !name->bytes))
 		base = (struct api_text){(*adapter)->is.model, strlen((*adapter)->is.model)};
-	*model = find_model(front, &base, error);
+	*model = exchange_find_model(front, &base, error);
 	if (!*model)
 		return -1;
+	if ((*model)->mel_bins)
+		return api_error_set(error, 400, "unsupported_model", "model",
+				     "model '%s' hears speech and does nothing else; ask it at "
+				     "/v1/audio/transcriptions or /v1/audio/translations",
+				     (*model)->name);
 	if (*adapter && strcmp((*adapter)->is.model, (*model)->name))
 		return api_error_set(error, 400, "invalid_value", "adapter",
 				     "adapter '%s' is for model '%s', not for '%s'", (*adapter)->is.name,

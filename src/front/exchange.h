@@ -38,6 +38,9 @@ struct exchange {
  * `error` says why. */
 int exchange_start(struct front *front, struct connection *connection, enum front_route route,
 		   struct api_request *request, uint64_t started_ns, struct api_error *error);
+/* The model of that name, or without a name (bytes NULL) the first that could be loaded. NULL: `error` says why; one
+ * whose workers are all away just now is one that exists: 503, not 404. */
+struct fleet_model *exchange_find_model(struct front *front, const struct api_text *name, struct api_error *error);
 /* The client is gone: cancels all calls. */
 void exchange_abandon(struct exchange *exchange);
 

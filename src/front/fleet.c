@@ -31,6 +31,7 @@ static void begin_serving(struct front_worker *worker)
 	worker->duty = WORKER_SERVES;
 	worker->model->created = worker->created;
 	worker->model->context_tokens = worker->context_tokens;
+	worker->model->mel_bins = worker->mel_bins;
 }
 
 static struct fleet_model *take_place(struct fleet *fleet)
@@ -100,6 +101,7 @@ void fleet_worker_up(struct front *front, const struct message_worker_up *up, co
 	worker->model = model;
 	worker->created = up->created;
 	worker->context_tokens = up->context_tokens;
+	worker->mel_bins = up->mel_bins;
 	worker->duty = up->duty;
 	if (up->duty == WORKER_SERVES)
 		begin_serving(worker);

@@ -37,6 +37,7 @@ struct fleet_model {
 	char name[128];	  /* "": the place is free */
 	uint64_t created; /* Unix seconds */
 	uint32_t context_tokens;
+	uint32_t mel_bins; /* it hears speech, of so many bins; 0: it writes texts */
 	struct metrics_model metrics;
 };
 

@@ -17,6 +17,7 @@
 #include "src/front/metrics_figures.h"
 #include "src/front/overview.h"
 #include "src/front/route.h"
+#include "src/front/speech.h"
 #include "src/front/wish.h"
 #include "src/log.h"
 #include "src/privilege.h"
@@ -142,6 +143,9 @@ static void on_closed(struct connection *connection)
 
 static const struct connection_handler handler = {
 	.request = route_request,
+	.head = route_head,
+	.body = speech_body,
+	.body_end = speech_body_end,
 	.refused = route_refused,
 	.gone = on_gone,
 	.closed = on_closed,
@@ -441,6 +445,7 @@ static void stop(struct front *front)
 {
 	for (struct exchange *exchange; (exchange = any_exchange(front));)
 		exchange_abandon(exchange);
+	speech_fini(front);
 	wish_fini(front);
 	while (front->fleet.workers)
 		fleet_worker_down(front, front->fleet.workers->index);

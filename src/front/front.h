@@ -64,6 +64,7 @@ struct front {
 	uint64_t last_ticket;
 	struct call_table calls;
 	struct audio_pool audio;    /* of processes that decode audio */
+	struct speech *speeches;    /* list, owned: requests to hear speech */
 	struct message_state state; /* the parent's last word on models and memory */
 	bool has_state;
 	struct message_figures figures; /* and on what it measures */

@@ -9,13 +9,15 @@
 #include "src/front/exchange.h"
 #include "src/front/overview.h"
 #include "src/front/reply.h"
+#include "src/front/speech.h"
 #include "src/front/status.h"
 #include "src/front/wish.h"
 
 struct path {
 	const char *path;
 	enum front_route route;
-	enum api_endpoint endpoint; /* POST, answered by workers or the parent; 0: GET, answered here by ... */
+	enum api_endpoint
+		endpoint; /* POST, answered by workers or the parent; 0: a form, or GET, answered here by ... */
 	void (*get)(struct front *front, struct connection *connection, enum front_route route);
 };
 
@@ -24,6 +26,8 @@ static const struct path paths[] = {
 	{"/v1/completions", ROUTE_COMPLETIONS, API_COMPLETION, NULL},
 	{"/v1/responses", ROUTE_RESPONSES, API_RESPONSE, NULL},
 	{"/v1/embeddings", ROUTE_EMBEDDINGS, API_EMBEDDING, NULL},
+	{"/v1/audio/transcriptions", ROUTE_TRANSCRIPTIONS, 0, NULL}, /* forms: route_head takes them */
+	{"/v1/audio/translations", ROUTE_TRANSLATIONS, 0, NULL},
 	{"/tokenize", ROUTE_TOKENIZE, API_TOKENIZE, NULL},
 	{"/detokenize", ROUTE_DETOKENIZE, API_DETOKENIZE, NULL},
 	{"/apply-template", ROUTE_TEMPLATE, API_TEMPLATE, NULL},
@@ -54,20 +58,67 @@ static void post(struct front *front, struct connection *connection, const struc
 		reply_error(front, connection, path->route, &error);
 }
 
+static bool is_form(const struct path *path)
+{
+	return path->route == ROUTE_TRANSCRIPTIONS || path->route == ROUTE_TRANSLATIONS;
+}
+
 static bool is_get(const struct http_request *http)
 {
 	return strcmp(http->method, "GET") == 0 || strcmp(http->method, "HEAD") == 0;
 }
 
+/* A form of no bytes: it has come whole, and without a head before it. */
+static void refuse_form(struct front *front, struct connection *connection, const struct path *path)
+{
+	struct api_error error;
+	api_error_set(&error, 400, "missing_field", "file",
+		      "the body must be a form (multipart/form-data) with a 'file'");
+	reply_error(front, connection, path->route, &error);
+}
+
 static void follow(struct front *front, struct connection *connection, const struct path *path,
 		   const struct http_request *http)
 {
-	if (path->endpoint && strcmp(http->method, "POST") == 0)
+	bool is_post = strcmp(http->method, "POST") == 0;
+	if (path->endpoint && is_post)
 		post(front, connection, path, http);
+	else if (is_form(path) && is_post)
+		refuse_form(front, connection, path);
 	else if (path->get && is_get(http))
 		path->get(front, connection, path->route);
 	else
-		reply_wrong_method(front, connection, path->route, path->endpoint ? "POST" : "GET, HEAD");
+		reply_wrong_method(front, connection, path->route, path->get ? "GET, HEAD" : "POST");
+}
+
+static const struct path *find_path(const char *path)
+{
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+		if (strcmp(path, paths[i].path) == 0)
+			return &paths[i];
+	return NULL;
+}
+
+/* Answers what needs a key and shows none. */
+static bool turn_away(struct front *front, struct connection *connection, const struct http_request *http)
+{
+	/* Whoever watches the service needs no key to see that it lives. */
+	if (!front->keys.n || strcmp(http->path, "/health") == 0 || keys_admit(&front->keys, http->authorization))
+		return false;
+	reply_unauthorized(front, connection, ROUTE_OTHER, http->authorization[0]);
+	return true;
+}
+
+void route_head(struct connection *connection, const struct http_request *http)
+{
+	struct front *front = connection_owner(connection);
+	const struct path *path = find_path(http->path);
+	if (!path || !is_form(path) || strcmp(http->method, "POST") != 0)
+		return;
+	connection_stream(connection, front->order.max_audio_bytes + SPEECH_FORM_BYTES);
+	connection_set_lines(connection, cors_lines(&front->cors, http->origin));
+	if (!turn_away(front, connection, http))
+		speech_start(front, connection, path->route, http);
 }
 
 void route_request(struct connection *connection, const struct http_request *http)
@@ -87,16 +138,12 @@ void route_request(struct connection *connection, const struct http_request *htt
 			reply_wrong_method(front, connection, ROUTE_DASHBOARD, "GET, HEAD");
 		return;
 	}
-	/* Whoever watches the service needs no key to see that it lives. */
-	if (front->keys.n && strcmp(http->path, "/health") != 0 && !keys_admit(&front->keys, http->authorization)) {
-		reply_unauthorized(front, connection, ROUTE_OTHER, http->authorization[0]);
+	if (turn_away(front, connection, http))
 		return;
-	}
-	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-		if (strcmp(http->path, paths[i].path) == 0) {
-			follow(front, connection, &paths[i], http);
-			return;
-		}
+	const struct path *path = find_path(http->path);
+	if (path) {
+		follow(front, connection, path, http);
+		return;
 	}
 	if (strncmp(http->path, model_prefix, sizeof model_prefix - 1) == 0) {
 		if (is_get(http))
@@ -115,5 +162,9 @@ void route_refused(struct connection *connection, int status, const char *reason
 	struct api_error error;
 	connection_set_lines(connection, cors_lines(&front->cors, connection_origin(connection)));
 	api_error_set(&error, status, NULL, NULL, "%s", reason);
+	if (connection_answerer(connection)) { /* the body of a form, which is the only one that is streamed */
+		speech_refused(connection, &error);
+		return;
+	}
 	reply_error(front, connection, ROUTE_OTHER, &error);
 }

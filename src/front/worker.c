@@ -8,6 +8,7 @@
 #include "src/clock.h"
 #include "src/front/front.h"
 #include "src/front/exchange.h"
+#include "src/front/speech.h"
 #include "src/log.h"
 
 enum {
@@ -60,34 +61,64 @@ static void forget_call(struct front_worker *worker, struct front_call *call)
 	call_free(&worker->front->calls, call);
 }
 
-/* 0: all of it is in the ring; -EAGAIN: no room for more now; -EPROTO. Sets *written if there is something new to read.
- */
+static int send_begin(struct front_worker *worker, struct front_call *call)
+{
+	return channel_write(&worker->channel, CALL_BEGIN, call->id, &call->begin, sizeof call->begin, call->options,
+			     call->options ? sizeof *call->options : 0);
+}
+
+/* How many of the bytes at hand may go now: of speech as many as the worker wants. */
+static size_t sendable(const struct front_call *call)
+{
+	size_t n = call->bytes.n - call->sent;
+	if (!call_hears(call))
+		return n;
+	const struct call_speech *speech = call->options;
+	uint64_t frames = call->wanted_frames < speech->n_frames ? call->wanted_frames : speech->n_frames;
+	uint64_t wanted = record_speech_bytes(speech) - (speech->n_frames - frames) * speech->mel_bins * sizeof(float);
+	uint64_t sent = call->sent_before + call->sent;
+	return wanted - sent < n ? (size_t)(wanted - sent) : n;
+}
+
+/* All that was at hand has gone: the call is sent, or more is to come. */
+static void settle_bytes(struct front_call *call)
+{
+	if (call->sent < call->bytes.n)
+		return;
+	call->sent_before += call->sent;
+	call->sent = 0;
+	api_json_reset(&call->bytes);
+	if (call_hears(call) && call->sent_before < call->begin.prompt_bytes)
+		return;
+	call->phase = PHASE_SENT;
+	api_json_fini(&call->bytes);
+}
+
+/* 0: all there is of it is in the ring; -EAGAIN: no room for more now; -EPROTO. Sets *written if there is something new
+ * to read. */
 static int send_call(struct front_worker *worker, struct front_call *call, bool *written)
 {
 	struct channel *channel = &worker->channel;
+	bool unwanted = call_hears(call) && !call_has_owner(call); /* what is left of it need not be sent */
 	int rc = 0;
 	if (call->phase == PHASE_QUEUED) {
-		rc = channel_write(channel, CALL_BEGIN, call->id, &call->begin, sizeof call->begin, NULL, 0);
+		rc = send_begin(worker, call);
 		if (rc)
 			return rc;
 		call->phase = PHASE_SENDING;
 		*written = true;
 	}
-	while (call->phase == PHASE_SENDING && call->sent < call->bytes.n) {
-		size_t n = call->bytes.n - call->sent;
+	for (size_t n; call->phase == PHASE_SENDING && !unwanted && (n = sendable(call)); call->sent += n) {
 		if (n > CHANNEL_RECORD_MAX)
 			n = CHANNEL_RECORD_MAX;
 		rc = channel_write(channel, CALL_BYTES, call->id, call->bytes.bytes + call->sent, (uint32_t)n, NULL, 0);
 		if (rc)
 			return rc;
-		call->sent += n;
 		*written = true;
 	}
-	if (call->phase == PHASE_SENDING) {
-		call->phase = PHASE_SENT;
-		api_json_fini(&call->bytes);
-	}
-	if (!call->exchange && !call->cancel_sent) {
+	if (call->phase == PHASE_SENDING)
+		settle_bytes(call);
+	if (!call_has_owner(call) && !call->cancel_sent) {
 		rc = channel_write(channel, CALL_CANCEL, call->id, NULL, 0, NULL, 0);
 		call->cancel_sent = rc == 0;
 		*written |= call->cancel_sent;
@@ -144,9 +175,15 @@ void worker_add_call(struct front_worker *worker, struct front_call *call)
 	retry_after(worker, 0);
 }
 
+void worker_wake(struct front_worker *worker)
+{
+	retry_after(worker, 0);
+}
+
 void worker_cancel_call(struct front_worker *worker, struct front_call *call)
 {
 	call->exchange = NULL;
+	call->speech = NULL;
 	if (call->phase == PHASE_QUEUED) {
 		count_end(worker, call, METRICS_END_ABORT, 0);
 		forget_call(worker, call);
@@ -174,8 +211,18 @@ static int read_done(struct front_worker *worker, struct front_call *call, const
 	count_end(worker, call, end_of(done.finish), done.generated_tokens);
 	if (call->exchange)
 		exchange_done(call, &done);
+	else if (call->speech)
+		speech_done(call, &done);
 	forget_call(worker, call);
 	return 0;
+}
+
+static void tell_failed(struct front_call *call, const struct api_error *error)
+{
+	if (call->exchange)
+		exchange_failed(call, error);
+	else if (call->speech)
+		speech_failed(call, error);
 }
 
 static int read_failed(struct front_worker *worker, struct front_call *call, const void *payload, size_t n_bytes)
@@ -187,8 +234,7 @@ static int read_failed(struct front_worker *worker, struct front_call *call, con
 	struct api_error error;
 	api_error_set(&error, failed.status, failed.code, failed.param, "%.*s", (int)failed.text_bytes, failed.text);
 	count_end(worker, call, METRICS_END_ERROR, 0);
-	if (call->exchange)
-		exchange_failed(call, &error);
+	tell_failed(call, &error);
 	forget_call(worker, call);
 	return 0;
 }
@@ -234,10 +280,45 @@ static int read_started(struct front_worker *worker, struct front_call *call, si
 static int read_result(struct front_call *call, const void *payload, size_t n_bytes)
 {
 	call->result_bytes += n_bytes;
-	if (call_generates(call) ||
+	if (call_generates(call) || call_hears(call) ||
 	    call->result_bytes > RESULT_BYTES_MAX + RESULT_BYTES_PER_BYTE * call->begin.prompt_bytes)
 		return -EPROTO;
 	return call->exchange ? exchange_result(call, payload, n_bytes) : 0;
+}
+
+static int read_language(struct front_worker *worker, struct front_call *call, const void *payload, size_t n_bytes)
+{
+	struct call_language language;
+	int rc = call_hears(call) && call->accepted ? record_read_language(payload, n_bytes, &language) : -EPROTO;
+	if (rc)
+		return rc;
+	start_call(worker, call);
+	return call->speech ? speech_language(call, &language) : 0;
+}
+
+static int read_segment(struct front_call *call, const void *payload, size_t n_bytes)
+{
+	static struct record_segment segment; /* too large for a stack; one loop reads */
+	call->result_bytes += n_bytes;
+	int rc = call_hears(call) && call->started && call->result_bytes <= RESULT_BYTES_MAX
+			 ? record_read_segment(payload, n_bytes, &segment)
+			 : -EPROTO;
+	if (rc)
+		return rc;
+	return call->speech ? speech_segment(call, &segment) : 0;
+}
+
+static int read_want(struct front_worker *worker, struct front_call *call, const void *payload, size_t n_bytes)
+{
+	struct call_want want;
+	int rc = call_hears(call) && call->accepted ? record_read_want(payload, n_bytes, &want) : -EPROTO;
+	if (rc || want.frames <= call->wanted_frames)
+		return -EPROTO; /* each wants more than the one before */
+	call->wanted_frames = want.frames;
+	if (call->speech)
+		speech_want(call);
+	retry_after(worker, 0);
+	return 0;
 }
 
 /* One record, already copied. */
@@ -256,6 +337,12 @@ static int handle(struct front_worker *worker, uint32_t type, uint64_t id, const
 		return read_token(worker, call, payload, n_bytes);
 	case CALL_RESULT:
 		return read_result(call, payload, n_bytes);
+	case CALL_LANGUAGE:
+		return read_language(worker, call, payload, n_bytes);
+	case CALL_SEGMENT:
+		return read_segment(call, payload, n_bytes);
+	case CALL_WANT:
+		return read_want(worker, call, payload, n_bytes);
 	case CALL_DONE:
 		return read_done(worker, call, payload, n_bytes);
 	case CALL_FAILED:
@@ -376,8 +463,7 @@ void worker_close(struct front_worker *worker, const char *reason)
 	while (worker->first) {
 		struct front_call *call = worker->first;
 		count_end(worker, call, METRICS_END_ERROR, 0);
-		if (call->exchange)
-			exchange_failed(call, &error); /* cancels its other calls, here or elsewhere */
+		tell_failed(call, &error); /* cancels its other calls, here or elsewhere */
 		forget_call(worker, call);
 	}
 	worker->closed = true;

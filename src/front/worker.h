@@ -26,6 +26,7 @@ struct front_worker {
 	bool idle_told;		 /* the parent knows that this retired one has no call left */
 	uint64_t created;	 /* Unix seconds: since when its model's generation is there */
 	uint32_t context_tokens; /* of its generation */
+	uint32_t mel_bins;	 /* the same; 0: it hears no speech */
 	struct channel channel;
 	struct channel_fds fds; /* owned */
 	struct loop_op doorbell, again;
@@ -52,6 +53,8 @@ bool worker_is_ready(struct front_worker *worker);
 void worker_settle(struct front_worker *worker);
 /* A call that is filled in: sends it, now or when there is room. */
 void worker_add_call(struct front_worker *worker, struct front_call *call);
+/* A call of this worker has more bytes to be sent. */
+void worker_wake(struct front_worker *worker);
 /* Nobody waits for this call any more: tells the worker to stop it. */
 void worker_cancel_call(struct front_worker *worker, struct front_call *call);
 

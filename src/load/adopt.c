@@ -176,6 +176,7 @@ static void describe(const struct adoption *adoption, const struct node_check *c
 	out->backing = adoption->order->load.backing;
 	out->generation = check->accepted ? check->accepted->generation : adoption->order->load.generation;
 	out->context = image->config.context;
+	out->mel_bins = image->config.mel_bins;
 	snprintf(out->architecture, sizeof out->architecture, "%s", family->name);
 }
 

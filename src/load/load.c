@@ -135,7 +135,8 @@ static int fill(struct load *load, const struct load_progress *progress, struct 
 
 static int publish(struct load *load, struct loaded *out, struct err *err)
 {
-	struct message_segment what = {.context = load->plan.config.context};
+	struct message_segment what = {.context = load->plan.config.context,
+				       .mel_bins = load->plan.config.mel_bins};
 	snprintf(what.architecture, sizeof what.architecture, "%s", load->plan.family->name);
 	int rc = load_copies_publish(&load->copies, &what, out, err);
 	if (rc == 0)

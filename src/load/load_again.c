@@ -25,6 +25,7 @@ static int describe(const struct segment_view *from, struct message_segment *out
 	if (rc)
 		return rc;
 	out->context = image->config.context;
+	out->mel_bins = image->config.mel_bins;
 	snprintf(out->architecture, sizeof out->architecture, "%s", family_get(image->config.family)->name);
 	return 0;
 }

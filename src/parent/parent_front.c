@@ -42,6 +42,7 @@ void front_introduce(struct parent *parent, const struct parent_worker *worker)
 	up.created = model->created;
 	up.context_tokens = (uint32_t)parent_context(parent, worker_copy(model, worker));
 	up.duty = worker->duty;
+	up.mel_bins = worker_copy(model, worker)->segment.mel_bins;
 	up.degraded = worker_is_degraded(parent, worker);
 	int fds[3] = {worker->channel.memory, worker->channel.to_worker, worker->channel.to_front};
 	tell(parent, MESSAGE_WORKER_UP, &up, sizeof up, fds, 3);

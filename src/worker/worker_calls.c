@@ -484,6 +484,10 @@ bool worker_calls_encode(struct worker_calls *calls)
 static int on_begin(struct worker_calls *calls, const struct channel_record *record)
 {
 	struct call_begin begin;
+	if (record->n_bytes == sizeof begin + sizeof(struct call_speech)) { /* its bytes are passed over */
+		fail_call(calls, record->call, 501, "model", "unsupported_model", "this worker hears no speech");
+		return 0;
+	}
 	if (record->n_bytes != sizeof begin || calls->n_incoming >= INCOMING_MAX ||
 	    *find_incoming(calls, record->call) || scheduler_find(calls->scheduler, record->call))
 		return -EPROTO;

@@ -48,6 +48,7 @@ struct message_serve rig_order(enum io_backend io, uint32_t max_queue)
 	return (struct message_serve){.io = io,
 				      .max_connections = RIG_CONNECTIONS,
 				      .max_request_bytes = 8 << 20,
+				      .max_audio_bytes = 100000,
 				      .client_buffer_bytes = 256 << 10,
 				      .max_queue = max_queue,
 				      .max_running = 32,
@@ -192,6 +193,7 @@ void rig_worker_up_unseen(struct rig *rig, unsigned worker, const char *model)
 	__atomic_store_n(&counters->progress_ns, clock_now_ns(), __ATOMIC_RELAXED);
 	__atomic_store_n(&counters->ready, 1, __ATOMIC_RELAXED);
 	snprintf(up.model, sizeof up.model, "%s", model);
+	up.mel_bins = strcmp(model, "hears") == 0 ? 80 : 0;
 	int fds[3] = {rig->fds[worker].memory, rig->fds[worker].to_worker, rig->fds[worker].to_front};
 	ck_assert_int_eq(message_send(rig->control, MESSAGE_WORKER_UP, &up, sizeof up, fds, 3), 0);
 }

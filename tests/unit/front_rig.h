@@ -40,6 +40,7 @@ void rig_fini(struct rig *rig); /* of a front that has ended */
 
 /* The parent tells of "small", loading or served, and, when `failed` is not 0, of "broken", which stands like that. */
 void rig_state(struct rig *rig, uint32_t loading, enum model_standing failed);
+/* A worker of "hears" is one of a model that hears speech, of 80 bins. */
 void rig_worker_up(struct rig *rig, unsigned worker, const char *model);
 void rig_worker_up_unseen(struct rig *rig, unsigned worker, const char *model); /* without asking the front about it */
 void rig_worker_down(struct rig *rig, unsigned worker);
