@@ -295,14 +295,20 @@ static void print_for_people(yyjson_val *root)
 	print_totals(root);
 }
 
-/* No page is known to be on a wrong node. */
-static bool all_placed(yyjson_val *models)
+/* An adapter that was unloaded or replaced, and goes with its last call. */
+static bool goes(yyjson_val *owner)
 {
-	yyjson_val *model, *copy;
+	return !strcmp(text_of(owner, "state"), "unloaded, in use");
+}
+
+/* No page is known to be on a wrong node, of what new calls may have. */
+static bool all_placed(yyjson_val *owners)
+{
+	yyjson_val *owner, *copy;
 	size_t i, n, j, m;
-	yyjson_arr_foreach(models, i, n, model)
+	yyjson_arr_foreach(owners, i, n, owner)
 	{
-		yyjson_arr_foreach(yyjson_obj_get(model, "copies"), j, m, copy)
+		yyjson_arr_foreach(goes(owner) ? NULL : yyjson_obj_get(owner, "copies"), j, m, copy)
 		{
 			if (number_of(copy, "misplaced") || !strcmp(text_of(copy, "placement"), "misplaced"))
 				return false;

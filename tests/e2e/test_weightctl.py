@@ -138,9 +138,16 @@ def changed(**change):
     return {**STATUS, "models": [{**STATUS["models"][0], "copies": [copy]}]}
 
 
+def with_adapter(state):
+    copy = {**STATUS["models"][0]["copies"][0], "misplaced": 1, "on_node": 24013, "placement": "misplaced"}
+    return {**STATUS, "adapters": [{"name": "a", "model": "m", "state": state, "path": "/a", "copies": [copy]}]}
+
+
 @pytest.mark.parametrize(
     "value, code",
     [
+        (with_adapter("ready"), 1),
+        (with_adapter("unloaded, in use"), 0),  # it goes with its last call
         (changed(misplaced=1, on_node=24013, placement="misplaced"), 1),
         (changed(misplaced=1), 1),
         (changed(placement="unverified"), 0),
