@@ -29,13 +29,11 @@ static void make_parents(char *path)
 	}
 }
 
-char *tree_unfold(const char *name)
+/* The files that `in` tells, below a fresh directory. */
+static char *unfold(FILE *in)
 {
-	const char *srcdir = getenv("srcdir"), *temporary = getenv("TMPDIR");
-	char path[PATH_MAX], line[4096], *root;
-	snprintf(path, sizeof path, "%s/tests/numa/%s.tree", srcdir ? srcdir : ".", name);
-	FILE *in = fopen(path, "re");
-	need(in != NULL, path);
+	const char *temporary = getenv("TMPDIR");
+	char line[4096], *root;
 	need(asprintf(&root, "%s/weightd-tree.XXXXXX", temporary ? temporary : "/tmp") > 0, "asprintf");
 	need(mkdtemp(root) != NULL, root);
 	while (fgets(line, sizeof line, in)) {
@@ -53,8 +51,32 @@ char *tree_unfold(const char *name)
 		fputs(text, out);
 		need(!fclose(out), file);
 	}
+	return root;
+}
+
+char *tree_unfold(const char *name)
+{
+	const char *srcdir = getenv("srcdir");
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/tests/numa/%s.tree", srcdir ? srcdir : ".", name);
+	FILE *in = fopen(path, "re");
+	need(in != NULL, path);
+	char *root = unfold(in);
 	fclose(in);
 	return root;
+}
+
+char *tree_record(const char *root)
+{
+	const char *srcdir = getenv("srcdir");
+	char command[PATH_MAX * 2];
+	snprintf(command, sizeof command, "'%s/tests/numa/record' '%s'", srcdir ? srcdir : ".", root);
+	FILE *in = popen(command, "re");
+	need(in != NULL, command);
+	char *again = unfold(in);
+	errno = EINVAL;
+	need(!pclose(in), command);
+	return again;
 }
 
 void tree_write(const char *root, const char *path, const char *text)

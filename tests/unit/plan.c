@@ -11,7 +11,7 @@
 
 static const char *const machines[] = {"1n-plain",  "2n8c-ht",	  "4n-memless", "cpuset-restricted",
 				       "epyc-like", "epyc-nps1",  "epyc-nps4",	"xeon-snc4",
-				       "8n",	    "grace-like", "even-odd"};
+				       "8n",	    "grace-like", "even-odd",	"vm-2c"};
 enum { N_MACHINES = sizeof machines / sizeof *machines };
 
 static struct config config; /* large */

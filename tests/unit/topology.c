@@ -14,7 +14,7 @@
 
 static const char *const machines[] = {"2n8c-ht",  "4n-memless", "epyc-like", "cpuset-restricted",
 				       "1n-plain", "epyc-nps1",	 "epyc-nps4", "xeon-snc4",
-				       "8n",	   "grace-like", "even-odd"};
+				       "8n",	   "grace-like", "even-odd",  "vm-2c"};
 
 /* The whole of a topology as text. */
 static void describe(const struct topology *t, FILE *out)
@@ -49,10 +49,9 @@ static char *read_expected(const char *name)
 	return text;
 }
 
-START_TEST(a_recorded_machine_reads_as_expected)
+static void check_reads_as_expected(const char *root, const char *name)
 {
-	const char *name = machines[_i];
-	char *root = tree_unfold(name), *text = NULL, *expected = read_expected(name);
+	char *text = NULL, *expected = read_expected(name);
 	size_t n = 0;
 	struct err err = {""};
 	struct topology *t = NULL;
@@ -67,6 +66,21 @@ START_TEST(a_recorded_machine_reads_as_expected)
 	topology_free(t);
 	free(text);
 	free(expected);
+}
+
+START_TEST(a_machine_reads_as_expected)
+{
+	char *root = tree_unfold(machines[_i]);
+	check_reads_as_expected(root, machines[_i]);
+	tree_remove(root);
+}
+END_TEST
+
+START_TEST(what_is_recorded_of_a_machine_reads_as_the_machine)
+{
+	char *root = tree_unfold(machines[_i]), *recorded = tree_record(root);
+	check_reads_as_expected(recorded, machines[_i]);
+	tree_remove(recorded);
 	tree_remove(root);
 }
 END_TEST
@@ -195,7 +209,8 @@ int main(int argc, char **argv)
 		return err.text[0] != '\0';
 	}
 	TCase *tests = tcase_create("topology");
-	tcase_add_loop_test(tests, a_recorded_machine_reads_as_expected, 0,
+	tcase_add_loop_test(tests, a_machine_reads_as_expected, 0, (int)(sizeof machines / sizeof machines[0]));
+	tcase_add_loop_test(tests, what_is_recorded_of_a_machine_reads_as_the_machine, 0,
 			    (int)(sizeof machines / sizeof machines[0]));
 	tcase_add_test(tests, a_tree_that_is_not_there_is_an_error_not_an_invention);
 	tcase_add_test(tests, this_machine_has_the_cpus_of_the_affinity);
