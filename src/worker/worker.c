@@ -19,10 +19,10 @@
 #include "src/message.h"
 #include "src/privilege.h"
 #include "src/roles.h"
-#include "src/engine/grammar/constraints.h"
 #include "src/worker/worker_bench.h"
 #include "src/worker/worker_calls.h"
 #include "src/worker/worker_copies.h"
+#include "src/worker/worker_engine.h"
 #include "src/worker/worker_pace.h"
 #include "src/worker/worker_quality.h"
 
@@ -44,22 +44,13 @@ struct worker {
 	struct channel_fds channel_fds;
 	struct worker_counters *counters;
 
-	struct tokenizer *tokenizer;
 	struct template *template;
-	struct gemm *gemm;
 	struct team *team;
-	struct arena arena;
-	struct kv kv;
-	struct forward_setup forward_setup;
-	struct forward *forward;
-	struct scheduler *scheduler;
+	struct worker_engine engine;
 	struct worker_calls calls;
-	struct dialect dialect; /* how the model writes tool calls and reasoning */
 	struct worker_adapters adapters;
-	struct constraints *constraints; /* what answers have to look like */
 	struct pace pace;
 	uint64_t trimmed_ns;
-	uint32_t context_tokens;
 	bool locked, draining;
 	struct refusals refused; /* NUMA calls */
 };
@@ -126,16 +117,7 @@ static int open_model(struct worker *w, struct err *err)
 	if (rc)
 		return rc;
 	w->model = w->copies.models[0];
-	if (w->model->speech)
-		return err_set(err, -ENOTSUP, "'%s' is a speech model, which this version loads but does not serve yet",
-			       w->order.model);
-	rc = tokenizer_attach(w->model->tokenizer, w->model->tokenizer_bytes, &w->tokenizer, err);
-	if (rc)
-		return rc;
-	if (tokenizer_n_tokens(w->tokenizer) != w->model->config.vocab)
-		return err_set(err, -EINVAL, "the tokenizer has %u tokens, the model %u",
-			       tokenizer_n_tokens(w->tokenizer), w->model->config.vocab);
-	return 0;
+	return worker_engine_attach(&w->engine, &w->order, w->model, err);
 }
 
 /* A template that can't be compiled costs the model its chat, not its service; the reason goes to every chat call. */
@@ -146,73 +128,6 @@ static void compile_template(struct worker *w, char fault[256])
 	    template_compile(w->model->chat_template, w->model->template_bytes, &w->template, &err))
 		log_warning("chat template of '%s': %s", w->order.model, err.text);
 	snprintf(fault, 256, "chat is not possible with this model: %.200s", err.text);
-}
-
-static struct scheduler_setup scheduler_setup(struct worker *w)
-{
-	return (struct scheduler_setup){
-		.model = w->model,
-		.tokenizer = w->tokenizer,
-		.forward = w->forward,
-		.kv = &w->kv,
-		.team = w->team,
-		.sink = worker_calls_sink(&w->calls),
-		.prefill_chunk = w->order.prefill_chunk,
-		.max_running = w->order.max_running,
-		.context_tokens = w->context_tokens,
-		.prefix_cache_bytes = w->order.prefix_cache_bytes,
-	};
-}
-
-static int make_engine(struct worker *w, struct err *err)
-{
-	const struct image_config *c = &w->model->config;
-	const struct kernels *kernels = kernels_get(w->order.cpu_level, w->order.numerics);
-	if (!kernels)
-		return err_set(err, -ENOTSUP, "cpu_level %s with these numerics is not available on this CPU",
-			       cpu_level_name(w->order.cpu_level));
-	uint32_t context =
-		w->order.context_tokens && w->order.context_tokens < c->context ? w->order.context_tokens : c->context;
-	enum kv_type kv_type = (enum kv_type)w->order.kv_type;
-	size_t page = kv_page_bytes(c, kv_type);
-	uint64_t pages = w->order.kv_bytes / page,
-		 useful = (uint64_t)w->order.max_running * kv_pages_for(context) + w->order.prefix_cache_bytes / page;
-	if (useful > UINT32_MAX)
-		useful = UINT32_MAX;
-	if (pages > useful)
-		pages = useful;
-	if (!pages)
-		return err_set(err, -EINVAL, "kv_bytes of %llu is less than one KV page of this model, %zu bytes",
-			       (unsigned long long)w->order.kv_bytes, page);
-	int rc = model_gemm(w->model, w->order.cpu_level, w->order.numerics, &w->gemm, err);
-	if (rc)
-		return rc;
-	/* Address space: all KV pages, the batch scratch, and slack for holes between them. */
-	rc = arena_init(&w->arena, pages * page + pages * page / 4 + ((size_t)4 << 30), err);
-	if (rc)
-		return rc;
-	kv_init(&w->kv, c, kv_type, &w->arena, (uint32_t)pages);
-	w->forward_setup = (struct forward_setup){
-		.model = w->model,
-		.copies = w->copies.models,
-		.kernels = kernels,
-		.gemm = w->gemm,
-		.team = w->team,
-		.arena = &w->arena,
-		.kv = &w->kv,
-		.numerics = w->order.numerics,
-		.max_rows = w->order.prefill_chunk,
-		.max_context = context,
-	};
-	rc = forward_new(&w->forward_setup, &w->forward, err);
-	if (rc)
-		return rc;
-	w->context_tokens = context;
-	struct scheduler_setup scheduler = scheduler_setup(w);
-	int64_t mark = w->dialect.calls.mark_is_token ? (int64_t)w->dialect.mark : -1;
-	if (constraints_new(w->tokenizer, c->vocab, mark, &w->arena, &w->constraints))
-		return err_set(err, -ENOMEM, "no memory for the order of the vocabulary");
-	return scheduler_new(&scheduler, &w->scheduler, err);
 }
 
 static int start(struct worker *w, struct err *err)
@@ -244,21 +159,19 @@ static int start(struct worker *w, struct err *err)
 	if (rc)
 		return rc;
 	w->attach_ns += clock_now_ns() - begin_ns;
-	w->dialect = dialect_of(w->model->chat_template, w->model->template_bytes, w->order.tool_parser,
-				w->order.reasoning, w->tokenizer);
-	rc = make_engine(w, err);
+	rc = worker_engine_make(&w->engine, &w->order, w->copies.models, w->team, worker_calls_sink(&w->calls), err);
 	if (rc)
 		return rc;
 	char fault[256];
 	compile_template(w, fault);
-	worker_calls_init(&w->calls, &w->channel, w->tokenizer, w->template, fault);
-	w->calls.scheduler = w->scheduler;
-	w->calls.dialect = w->dialect;
-	w->calls.constraints = w->constraints;
+	worker_calls_init(&w->calls, &w->channel, w->engine.tokenizer, w->template, fault);
+	w->calls.scheduler = w->engine.scheduler;
+	w->calls.dialect = w->engine.dialect;
+	w->calls.constraints = w->engine.constraints;
 	w->calls.pooling = w->order.pooling;
 	w->calls.adapters = &w->adapters;
 	pace_init(&w->pace, w->order.prefill_share, w->order.prefill_chunk);
-	forward_watch(w->forward, &w->counters->progress);
+	forward_watch(w->engine.forward, &w->counters->progress);
 	return 0;
 }
 
@@ -273,23 +186,23 @@ static void count(uint64_t *counter, uint64_t value)
 static void publish_counters(struct worker *w)
 {
 	struct worker_counters *c = w->counters;
-	const struct scheduler_totals *t = scheduler_totals(w->scheduler);
+	const struct scheduler_totals *t = scheduler_totals(w->engine.scheduler);
 	count(&c->steps, t->steps);
-	count(&c->running, scheduler_n_running(w->scheduler));
-	count(&c->waiting, scheduler_n_waiting(w->scheduler));
+	count(&c->running, scheduler_n_running(w->engine.scheduler));
+	count(&c->waiting, scheduler_n_waiting(w->engine.scheduler));
 	count(&c->calls, t->calls);
 	count(&c->cancelled, t->cancelled);
 	count(&c->failed, t->failed);
 	count(&c->prompt_tokens, t->prompt_tokens);
 	count(&c->generated_tokens, t->answer_tokens);
-	count(&c->kv_pages, w->kv.n_pages);
-	count(&c->kv_pages_used, w->kv.n_used);
-	count(&c->arena_bytes, w->arena.bytes);
-	count(&c->arena_peak_bytes, w->arena.peak_bytes);
-	count(&c->weight_products, forward_products(w->forward));
+	count(&c->kv_pages, w->engine.kv.n_pages);
+	count(&c->kv_pages_used, w->engine.kv.n_used);
+	count(&c->arena_bytes, w->engine.arena.bytes);
+	count(&c->arena_peak_bytes, w->engine.arena.peak_bytes);
+	count(&c->weight_products, forward_products(w->engine.forward));
 	count(&c->evicted, t->evicted);
 	count(&c->replayed_tokens, t->replayed_tokens);
-	count(&c->prefix_bytes, scheduler_prefix_bytes(w->scheduler));
+	count(&c->prefix_bytes, scheduler_prefix_bytes(w->engine.scheduler));
 	count(&c->prefix_tokens, t->prefix_tokens);
 	count(&c->progress_ns, clock_now_ns());
 }
@@ -303,7 +216,7 @@ static int change_channel(struct worker *w, const int fds[3])
 	int rc = channel_attach(&fresh, CHANNEL_WORKER, &channel, &err);
 	if (rc)
 		return rc;
-	scheduler_cancel_all(w->scheduler);
+	scheduler_cancel_all(w->engine.scheduler);
 	worker_calls_fini(&w->calls);
 	uint64_t progress = w->counters->progress;
 	channel_detach(&w->channel);
@@ -313,7 +226,7 @@ static int change_channel(struct worker *w, const int fds[3])
 	channel_counters(&w->channel)->locked = w->locked;
 	w->counters = channel_counters(&w->channel);
 	count(&w->counters->progress, progress + 1);
-	forward_watch(w->forward, &w->counters->progress);
+	forward_watch(w->engine.forward, &w->counters->progress);
 	publish_counters(w);
 	count(&w->counters->ready, 1);
 	return 0;
@@ -321,7 +234,7 @@ static int change_channel(struct worker *w, const int fds[3])
 
 static bool is_empty(const struct worker *w)
 {
-	return !scheduler_n_running(w->scheduler) && !scheduler_n_waiting(w->scheduler);
+	return !scheduler_n_running(w->engine.scheduler) && !scheduler_n_waiting(w->engine.scheduler);
 }
 
 /* Calls that come meanwhile wait. False: the parent is gone. */
@@ -329,7 +242,7 @@ static bool judge(struct worker *w, const struct message_quality *order)
 {
 	struct message_judged result = {0};
 	if (is_empty(w))
-		worker_quality(&w->forward_setup, w->forward, &w->counters->progress, order, &result);
+		worker_quality(&w->engine.forward_setup, w->engine.forward, &w->counters->progress, order, &result);
 	else
 		err_set(&result.err, -EBUSY, "the worker has calls; measure when it has none");
 	return !message_send(MESSAGE_FD, MESSAGE_JUDGED, &result, sizeof result, NULL, 0);
@@ -339,9 +252,8 @@ static bool judge(struct worker *w, const struct message_quality *order)
 static bool bench(struct worker *w, const struct message_bench *order)
 {
 	struct message_benched result = {0};
-	struct scheduler_setup setup = scheduler_setup(w);
 	if (is_empty(w))
-		worker_bench(&setup, w->gemm, order, &result);
+		worker_bench(&w->engine.scheduler_setup, w->engine.gemm, order, &result);
 	else
 		err_set(&result.err, -EBUSY, "the worker has calls; measure when it has none");
 	return !message_send(MESSAGE_FD, MESSAGE_BENCHED, &result, sizeof result, NULL, 0);
@@ -416,8 +328,8 @@ static void encode(struct worker *w)
 /* Some layers of the prompts' pass, as many as the pace allows. */
 static void prefill(struct worker *w)
 {
-	bool under_way = scheduler_prefill_under_way(w->scheduler), more;
-	uint32_t n_rows = scheduler_prefill_begin(w->scheduler, pace_rows(&w->pace));
+	bool under_way = scheduler_prefill_under_way(w->engine.scheduler), more;
+	uint32_t n_rows = scheduler_prefill_begin(w->engine.scheduler, pace_rows(&w->pace));
 	if (!n_rows)
 		return;
 	if (!under_way)
@@ -425,7 +337,7 @@ static void prefill(struct worker *w)
 	uint64_t before, now = clock_now_ns();
 	do {
 		before = now;
-		more = scheduler_prefill_advance(w->scheduler);
+		more = scheduler_prefill_advance(w->engine.scheduler);
 		now = clock_now_ns();
 	} while (pace_layer(&w->pace, now - before) && more);
 }
@@ -433,10 +345,10 @@ static void prefill(struct worker *w)
 /* One step: the next token of every answer, which its client gets before the prompts have their share. */
 static void step(struct worker *w)
 {
-	scheduler_admit(w->scheduler);
+	scheduler_admit(w->engine.scheduler);
 	uint64_t before = clock_now_ns();
-	uint32_t n_rows = scheduler_decode_step(w->scheduler);
-	pace_decoded(&w->pace, n_rows, clock_now_ns() - before, scheduler_n_prompts(w->scheduler));
+	uint32_t n_rows = scheduler_decode_step(w->engine.scheduler);
+	pace_decoded(&w->pace, n_rows, clock_now_ns() - before, scheduler_n_prompts(w->engine.scheduler));
 	if (n_rows)
 		hand_out(w);
 	encode(w);
@@ -450,17 +362,17 @@ static void trim(struct worker *w)
 	if (now - w->trimmed_ns < TRIM_MS * CLOCK_MS_NS)
 		return;
 	w->trimmed_ns = now;
-	forward_trim(w->forward);
+	forward_trim(w->engine.forward);
 	malloc_trim(0);
 }
 
 /* How long poll may wait for something to do. */
 static int patience_ms(struct worker *w, bool unsent)
 {
-	if (scheduler_can_run(w->scheduler) ||
+	if (scheduler_can_run(w->engine.scheduler) ||
 	    worker_calls_encoding(&w->calls)) /* flushing unblocks calls, so this comes after it */
 		return 0;
-	return unsent ? RETRY_MS : forward_at_rest(w->forward) ? PROGRESS_MS : TRIM_MS;
+	return unsent ? RETRY_MS : forward_at_rest(w->engine.forward) ? PROGRESS_MS : TRIM_MS;
 }
 
 /* One turn: records in, one step, records out, and a wait when there is nothing to do. 0, 1: finished, -errno. */
@@ -503,15 +415,12 @@ static int work(struct worker *w, struct err *err)
 
 static void stop(struct worker *w)
 {
-	scheduler_free(w->scheduler);
+	scheduler_free(w->engine.scheduler); /* its calls end, before what they hold goes */
+	w->engine.scheduler = NULL;
 	worker_calls_fini(&w->calls);
 	worker_adapters_fini(&w->adapters);
-	constraints_free(w->constraints);
-	forward_free(w->forward);
-	arena_fini(&w->arena);
-	gemm_free(w->gemm);
+	worker_engine_fini(&w->engine);
 	template_free(w->template);
-	tokenizer_detach(w->tokenizer);
 	team_free(w->team);
 	worker_copies_fini(&w->copies);
 	channel_detach(&w->channel);
