@@ -92,6 +92,8 @@ enum message_type {
 	/* parent -> loader: message_load, [a published segment, in place of files]: more copies of it; the answer is
 	 * that to an order to load. */
 	MESSAGE_COPY,
+	/* parent -> worker: message_spin, when its CPUs have come to be shared, or are its own again. */
+	MESSAGE_SPIN,
 	/* parent -> front: message_worker_copy, when what worker_up said of its copy is no longer so. */
 	MESSAGE_WORKER_COPY,
 	/* parent -> front: message_overview, after the figures; one may be missing. */
@@ -193,7 +195,7 @@ struct message_work {
 	uint32_t n_parts;	  /* 1 to WORK_PARTS_MAX, which follow */
 	uint32_t node;		  /* of its private memory, but for what threads have for themselves */
 	uint32_t memory_is_bound; /* 1: the memory policy it was started with stays: nearest first, of few nodes */
-	uint32_t spin;		  /* 0: oversubscribed, threads wait in the kernel at once */
+	uint32_t spin;		  /* 0: CPUs are shared, threads wait in the kernel at once */
 	uint32_t cpu_level;	  /* enum cpu_level */
 	uint32_t numerics;	  /* enum numerics */
 	uint32_t context_tokens;  /* at most the model's */
@@ -209,6 +211,10 @@ struct message_work {
 	uint32_t pooling;	     /* enum pooling_kind */
 	uint32_t kv_type;	     /* enum kv_type */
 	char model[128];
+};
+
+struct message_spin {
+	uint32_t spin; /* as in message_work */
 };
 
 /* Compute threads near each other, and which copy of the weights they read. */

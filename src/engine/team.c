@@ -28,7 +28,7 @@ struct team {
 	void *arg;
 	unsigned n_threads, n_started;
 	unsigned n_jobs; /* the caller's copy of `ticket` */
-	int spins;
+	atomic_int spins;
 	int stop;
 	team_start *start;
 	void *start_arg;
@@ -54,7 +54,8 @@ static void announce(struct team *team, atomic_uint *word, unsigned value)
 /* Returns once *word differs from `seen`; acquire, partner of the store in announce. */
 static void wait_change(struct team *team, atomic_uint *word, unsigned seen)
 {
-	for (int i = 0; i < team->spins; i++) {
+	int spins = atomic_load_explicit(&team->spins, memory_order_relaxed);
+	for (int i = 0; i < spins; i++) {
 		if (atomic_load_explicit(word, memory_order_acquire) != seen)
 			return;
 		__builtin_ia32_pause();
@@ -98,6 +99,11 @@ static void *thread_main(void *arg)
 	}
 }
 
+void team_set_spin(struct team *team, int spin)
+{
+	atomic_store_explicit(&team->spins, spin ? SPINS : 0, memory_order_relaxed);
+}
+
 int team_new(unsigned n_threads, int spin, team_start *start, void *start_arg, struct team **out, struct err *err)
 {
 	size_t bytes = sizeof(struct team) + n_threads * sizeof(struct team_thread);
@@ -106,7 +112,7 @@ int team_new(unsigned n_threads, int spin, team_start *start, void *start_arg, s
 		return err_set(err, -ENOMEM, "no memory for %u threads", n_threads);
 	memset(team, 0, bytes);
 	team->n_threads = n_threads;
-	team->spins = spin ? SPINS : 0;
+	team_set_spin(team, spin);
 	team->start = start;
 	team->start_arg = start_arg;
 

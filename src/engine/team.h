@@ -6,9 +6,10 @@
  *   arrived        every thread      all          barrier: acq_rel add; the last one resets it and bumps `phase`
  *   phase          last to arrive    all          release / acquire
  *   asleep         sleepers          wakers       seq_cst on both sides, with `ticket` and `phase` (see announce)
+ *   spins          the caller        threads      relaxed: how somebody waits matters to nobody else
  *
  * Waiting spins for a moment (a barrier inside a forward pass takes well under a microsecond when all CPUs are there)
- * and then sleeps in futex(2); where CPUs are oversubscribed it sleeps at once. */
+ * and then sleeps in futex(2); where CPUs are shared with others it sleeps at once. */
 #ifndef WEIGHTD_ENGINE_TEAM_H
 #define WEIGHTD_ENGINE_TEAM_H
 
@@ -25,6 +26,8 @@ typedef void team_job(void *arg, unsigned thread);
 /* `n_threads` counts the calling thread, which is thread 0 in every job. `spin` 0: never spin. Returns owned. */
 int team_new(unsigned n_threads, int spin, team_start *start, void *start_arg, struct team **out, struct err *err);
 void team_free(struct team *team);
+/* From now on; at any time, from any thread. */
+void team_set_spin(struct team *team, int spin);
 unsigned team_n_threads(const struct team *team);
 
 /* Runs job(arg, i) on every thread i; returns when all have finished. From thread 0 only. */

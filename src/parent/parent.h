@@ -141,6 +141,7 @@ struct parent_worker {
 	uint32_t generation;	 /* of the copies that it reads, or of the newest of them */
 	struct idset cpus_gone;	 /* of its CPUs: no thread may run there (any more) */
 	enum worker_duty duty;
+	bool spins; /* as it was told: its CPUs are its own, so its threads may wait on them */
 	struct channel_fds channel;
 	struct channel view; /* the parent's mapping, for the counters */
 	bool ready, proven;  /* ready: it takes calls; proven: the present process has served */

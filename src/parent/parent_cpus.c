@@ -3,7 +3,10 @@
  * the parent looks where its workers' threads may run, once a second, and says what is gone, and when it is back.
  *
  * A worker that runs is left as the kernel has put it: the CPU may be back in a moment. One that is started anew could
- * not be bound to a CPU that is not there, so it is given what is left of its own, or else of the daemon's. */
+ * not be bound to a CPU that is not there, so it is given what is left of its own, or else of the daemon's.
+ *
+ * Threads that wait for each other spin for a moment where each has a CPU to itself. Models, generations and CPUs come
+ * and go, so whether that is so is looked at as often, and workers are told when it has changed. */
 #include "src/parent/parent_internal.h"
 
 #include "numa/bind.h"
@@ -16,6 +19,31 @@ static void remove_all(struct idset *from, const struct idset *which)
 {
 	for (int cpu = idset_first(which); cpu >= 0; cpu = idset_next(which, cpu))
 		idset_remove(from, (unsigned)cpu);
+}
+
+bool cpus_are_own(const struct parent *parent, const struct parent_worker *worker)
+{
+	if (parent->plan.oversubscribed || idset_first(&worker->cpus_gone) >= 0)
+		return false;
+	for (uint32_t i = 0; i < parent->n_workers; i++) {
+		const struct parent_worker *other = &parent->workers[i];
+		struct idset shared = worker->plan.cpus;
+		if (other == worker || !other->child.pid)
+			continue;
+		idset_and(&shared, &other->plan.cpus);
+		if (idset_first(&shared) >= 0)
+			return false;
+	}
+	return true;
+}
+
+/* One that does not take it in now is told again at the next look. */
+static void tell_spin(const struct parent *parent, struct parent_worker *worker)
+{
+	const struct message_spin message = {cpus_are_own(parent, worker)};
+	if ((bool)message.spin != worker->spins &&
+	    !message_send(worker->child.fd, MESSAGE_SPIN, &message, sizeof message, NULL, 0))
+		worker->spins = message.spin;
 }
 
 static void look(struct parent_worker *worker)
@@ -44,6 +72,9 @@ void cpus_turn(struct parent *parent, uint64_t now_ns)
 	for (uint32_t i = 0; i < parent->n_workers; i++)
 		if (parent->workers[i].ready)
 			look(&parent->workers[i]);
+	for (uint32_t i = 0; i < parent->n_workers; i++)
+		if (parent->workers[i].ready)
+			tell_spin(parent, &parent->workers[i]);
 }
 
 void cpus_left(const struct idset *planned, struct idset *out)

@@ -176,7 +176,9 @@ void verify_message(struct parent *parent, struct message *message);
 void verify_ended(struct parent *parent, int wait_status);
 
 /* parent_cpus.c */
-void cpus_turn(struct parent *parent, uint64_t now_ns); /* notices CPUs that are gone, or back */
+void cpus_turn(struct parent *parent, uint64_t now_ns); /* notices CPUs that are gone, back, or shared */
+/* Whether no other process computes on its CPUs, and all of them are there. */
+bool cpus_are_own(const struct parent *parent, const struct parent_worker *worker);
 /* Those of a worker's CPUs that there are now; if none is left, as many others. */
 void cpus_left(const struct idset *planned, struct idset *out);
 

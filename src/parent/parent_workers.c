@@ -147,7 +147,7 @@ static int give_parts(const struct parent_worker *worker, const struct parent_mo
 	return rc;
 }
 
-static int order_work(struct parent *parent, const struct parent_worker *worker)
+static int order_work(struct parent *parent, struct parent_worker *worker)
 {
 	const struct config *c = &parent->config;
 	const struct parent_model *model = &parent->models[worker->model];
@@ -159,7 +159,7 @@ static int order_work(struct parent *parent, const struct parent_worker *worker)
 	order.node = worker->plan.memory_node;
 	order.memory_is_bound = parent->plan.memory_is_bound;
 	order.n_parts = n_parts;
-	order.spin = !parent->plan.oversubscribed && models_count(parent) == 1; /* else CPUs are shared */
+	order.spin = worker->spins = cpus_are_own(parent, worker);
 	order.cpu_level = parent->cpu_level;
 	order.numerics = parent->numerics;
 	order.kv_type = c->kv_type;

@@ -231,6 +231,7 @@ static void add_worker(doc d, val workers, struct parent *parent, struct parent_
 	add_uint(d, w, "memory_node", worker->plan.memory_node);
 	add_list(d, w, "cpus", &worker->plan.cpus);
 	add_list(d, w, "cpus_gone", &worker->cpus_gone);
+	yyjson_mut_obj_add_bool(d, w, "spins", worker->spins);
 	add_parts(d, w, parent, worker);
 	add_str(d, w, "model", parent->models[worker->model].config->name);
 	add_uint(d, w, "generation", worker->generation);

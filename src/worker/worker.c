@@ -286,6 +286,11 @@ static bool hear_parent(struct worker *w, struct pollfd fds[2])
 	const struct message_bench *order = message_payload(&message, sizeof *order, 0);
 	if (message.type == MESSAGE_BENCH && order)
 		return bench(w, order);
+	const struct message_spin *spin = message_payload(&message, sizeof *spin, 0);
+	if (message.type == MESSAGE_SPIN && spin) {
+		team_set_spin(w->team, (int)spin->spin);
+		return true;
+	}
 	const struct message_quality *text = message_payload(&message, sizeof *text, 0);
 	if (message.type == MESSAGE_QUALITY && text)
 		return judge(w, text);

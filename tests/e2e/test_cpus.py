@@ -195,3 +195,24 @@ def test_cpus_that_go_away_are_told_and_workers_are_replaced_without_them(start,
     assert "all of its CPUs are back" in daemon.log()
     assert ask(daemon) == before
     daemon.stop()
+
+
+def test_threads_spin_while_their_cpus_are_their_own(start, tiny):
+    daemon = start({"tiny": tiny})
+    daemon.wait_all_ready()
+    body = {"model": "tiny", "prompt": "a", "max_tokens": 8, "temperature": 0}
+    before = daemon.http.post("/v1/completions", body).ok()["choices"]
+    alone = not daemon.status()["workers"][0]["oversubscribed"]
+
+    def spin(state, n_models):
+        workers = daemon.status()["workers"]
+        return len({w["model"] for w in workers}) == n_models and all(w["spins"] == state for w in workers)
+
+    daemon.wait_for(lambda: spin(alone, 1), "spinning with CPUs of its own")
+    for _ in range(2):  # models come and go
+        assert daemon.ctl("load", "other", tiny).returncode == 0
+        daemon.wait_for(lambda: spin(False, 2), "told that CPUs are shared")
+        assert daemon.http.post("/v1/completions", body).ok()["choices"] == before
+        assert daemon.ctl("unload", "other").returncode == 0
+        daemon.wait_for(lambda: spin(alone, 1), "told that CPUs are its own again")
+        assert daemon.http.post("/v1/completions", body).ok()["choices"] == before

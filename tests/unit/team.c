@@ -36,8 +36,11 @@ static void run(unsigned n, int spin)
 	ck_assert_uint_eq(team_n_threads(w.team), n);
 	for (int r = 0; r < ROUNDS; r++)
 		team_run(w.team, steps, &w);
+	team_set_spin(w.team, !spin); /* and the other way round */
+	for (int r = 0; r < ROUNDS; r++)
+		team_run(w.team, steps, &w);
 	ck_assert_int_eq(w.wrong, 0);
-	ck_assert_uint_eq(w.cell[n - 1][0], (uint64_t)n * ROUNDS * STEPS);
+	ck_assert_uint_eq(w.cell[n - 1][0], (uint64_t)n * 2 * ROUNDS * STEPS);
 	team_free(w.team);
 }
 
