@@ -105,8 +105,9 @@ static int kill_calls(scmp_filter_ctx filter)
 /* Memory that can be executed was made before; and messages go to the parent alone. */
 static int allow_with_arguments(scmp_filter_ctx filter, int message_fd)
 {
-	const struct scmp_arg_cmp no_code = SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0);
-	const struct scmp_arg_cmp parent = SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)message_fd);
+	/* Spelled out: libseccomp's macros leave members to be zero, which clang warns of. */
+	const struct scmp_arg_cmp no_code = {.arg = 2, .op = SCMP_CMP_MASKED_EQ, .datum_a = PROT_EXEC, .datum_b = 0};
+	const struct scmp_arg_cmp parent = {.arg = 0, .op = SCMP_CMP_EQ, .datum_a = (scmp_datum_t)message_fd};
 	const struct {
 		int call;
 		struct scmp_arg_cmp argument;
