@@ -138,6 +138,21 @@ static float *rows_here(const struct audio_file *file, uint32_t bins, uint64_t *
 	return rows;
 }
 
+/* AddressSanitizer keeps what was freed for a while, so that its processes' memory says nothing. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define KEEPS_FREED_MEMORY 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define KEEPS_FREED_MEMORY 1
+#endif
+#if defined(KEEPS_FREED_MEMORY)
+static const bool memory_tells = false;
+#else
+static const bool memory_tells = true;
+#endif
+
 /* Every decoder does all it has to under the filter, and the products find their code made. */
 START_TEST(rows_come_as_they_are_made_without_a_sandbox)
 {
@@ -237,7 +252,7 @@ START_TEST(an_hour_is_served_and_leaves_nothing)
 	get_failure(2, 413, "audio_too_long", "3601.0 seconds");
 	audio_file_free(&file);
 	long after = audio_rig_field(&rig, "RssAnon:");
-	ck_assert_msg(after < before + 4096, "%ld KiB before, %ld after", before, after);
+	ck_assert_msg(!memory_tells || after < before + 4096, "%ld KiB before, %ld after", before, after);
 }
 END_TEST
 
@@ -296,7 +311,7 @@ START_TEST(memory_is_flat_over_many_files)
 			early = audio_rig_field(&rig, "RssAnon:");
 	}
 	long late = audio_rig_field(&rig, "RssAnon:");
-	ck_assert_msg(late <= early + 512, "%ld KiB after 20 files, %ld after 200", early, late);
+	ck_assert_msg(!memory_tells || late <= early + 512, "%ld KiB after 20 files, %ld after 200", early, late);
 	for (int f = 0; f < 5; f++)
 		audio_file_free(&files[f]);
 }
