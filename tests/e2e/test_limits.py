@@ -264,8 +264,8 @@ def test_with_few_descriptors_clients_wait_and_everything_else_goes_on(start, ti
 
 
 def test_without_descriptors_for_its_control_socket_the_parent_rests(start, tiny, connect):
-    daemon = start({"tiny": tiny}, wrapper=("prlimit", "--nofile=24:24"))
-    waiting = [connect(daemon, path=daemon.control) for _ in range(16)]
+    daemon = start({"tiny": tiny}, wrapper=("prlimit", "--nofile=32:32"))
+    waiting = [connect(daemon, path=daemon.control) for _ in range(24)]
     before = cpu_seconds(daemon.process.pid)
     time.sleep(1)
     assert cpu_seconds(daemon.process.pid) - before < 0.5, "it spins"
