@@ -220,8 +220,7 @@ START_TEST(content_types_that_are_none_are_refused)
 		"multipart/form-data; boundary",
 		"multipart/form-data boundary=a",
 		"multipart/form-data; boundary=a; boundary=b",
-		"multipart/form-data; "
-		"boundary=12345678901234567890123456789012345678901234567890123456789012345678901",
+		"multipart/form-data; boundary=12345678901234567890123456789012345678901234567890123456789012345678901",
 	};
 	static struct multipart m;
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
