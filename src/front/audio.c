@@ -6,27 +6,21 @@
 #include <string.h>
 
 #include "src/clock.h"
+#include "src/front/peer.h"
 #include "src/log.h"
 
 enum {
-	RECORDS_PER_TURN = 64,	    /* of up to 64 KiB; then others get their turn */
-	RETRY_NS = 2 * 1000 * 1000, /* a full ring is looked at again after this */
-	LOOK_MS = 1000,		    /* so often while calls wait and there is no process */
-	PATIENCE_MS = 30000,	    /* for a process to be there */
+	RECORDS_PER_TURN = 64, /* of up to 64 KiB; then others get their turn */
+	LOOK_MS = 1000,	       /* so often while calls wait and there is no process */
+	PATIENCE_MS = 30000,   /* for a process to be there */
 };
 
-/* A process, and its channel. */
 struct audio_process {
 	struct audio_pool *pool;
 	uint32_t index;
-	struct channel channel;
-	struct channel_fds fds; /* owned */
-	struct loop_op doorbell, again;
-	uint64_t doorbell_count;
+	struct peer peer;	 /* closed: not in the pool any more */
 	struct audio_call *call; /* that it has; NULL */
-	bool closed;		 /* not in the pool any more; waits for its operations to end */
 	struct audio_process *next;
-	_Alignas(8) unsigned char record[CHANNEL_RECORD_MAX]; /* the private copy of what is being read */
 };
 
 struct audio_call {
@@ -82,10 +76,9 @@ static void wake(struct audio_pool *pool, uint64_t after_ns)
 		pool->woken = true;
 }
 
-static void wake_process(struct audio_process *process, uint64_t after_ns)
+static void wake_process(struct audio_process *process)
 {
-	if (!process->again.in_flight)
-		loop_timer(process->pool->loop, &process->again, after_ns);
+	peer_wake(&process->peer, 0);
 }
 
 /* A call without a process: its owner hears of it in a turn of the loop. */
@@ -174,13 +167,14 @@ static int send_call(struct channel *channel, struct audio_call *call)
 
 /* --- processes ------------------------------------------------------------------------------------------ */
 
-static void free_when_quiet(struct audio_process *process)
+static struct audio_process *process_of(struct peer *peer)
 {
-	if (!process->closed || process->doorbell.in_flight || process->again.in_flight)
-		return;
-	channel_detach(&process->channel);
-	channel_close(&process->fds);
-	free(process);
+	return peer_owner(peer, struct audio_process, peer);
+}
+
+static void free_process(struct peer *peer)
+{
+	free(process_of(peer));
 }
 
 static void close_process(struct audio_process *process, const char *why)
@@ -191,37 +185,23 @@ static void close_process(struct audio_process *process, const char *why)
 	while (*link != process)
 		link = &(*link)->next;
 	*link = process->next;
-	process->closed = true;
 	process->call = NULL;
 	if (call) {
 		call->process = NULL;
 		fail_later(call, 502, "audio_process_died", why);
 	}
-	loop_cancel(pool->loop, &process->doorbell);
-	loop_cancel(pool->loop, &process->again);
-	free_when_quiet(process);
+	peer_close(&process->peer);
 	wake(pool, 0);
 }
 
-static void give_up(struct audio_process *process, const char *why)
+static void give_up(struct peer *peer, const char *why)
 {
+	struct audio_process *process = process_of(peer);
 	void (*broken)(uint32_t) = process->pool->broken;
 	uint32_t index = process->index;
 	log_error("audio process %u breaks the protocol (%s): its call fails and it is to be replaced", index, why);
 	close_process(process, "the process that decoded the audio failed; send it again");
 	broken(index);
-}
-
-/* What waits for room. False: the process was given up. */
-static bool send_out(struct audio_process *process)
-{
-	int rc = process->call ? send_call(&process->channel, process->call) : 0;
-	channel_ring(&process->channel);
-	if (rc == -EAGAIN)
-		wake_process(process, RETRY_NS);
-	else if (rc)
-		give_up(process, "its ring is broken");
-	return rc == 0 || rc == -EAGAIN;
 }
 
 /* --- in ------------------------------------------------------------------------------------------------- */
@@ -296,54 +276,30 @@ static int read_failed(struct audio_call *call, const unsigned char *payload, ui
 	return 0;
 }
 
-static int handle(struct audio_process *process, uint32_t type, uint64_t id, uint32_t n_bytes)
+static int handle(struct peer *peer, const struct channel_record *record)
 {
-	struct audio_call *call = process->call;
-	if (!call || call->id != id || !call->begun)
+	struct audio_call *call = process_of(peer)->call;
+	if (!call || call->id != record->call || !call->begun)
 		return -EPROTO;
-	switch (type) {
+	switch (record->type) {
 	case AUDIO_INFO:
-		return read_info(call, process->record, n_bytes);
+		return read_info(call, record->payload, record->n_bytes);
 	case AUDIO_MEL:
-		return read_mel(call, process->record, n_bytes);
+		return read_mel(call, record->payload, record->n_bytes);
 	case AUDIO_DONE:
-		return read_done(call, n_bytes);
+		return read_done(call, record->n_bytes);
 	case AUDIO_FAILED:
-		return read_failed(call, process->record, n_bytes);
+		return read_failed(call, record->payload, record->n_bytes);
 	default:
 		return -EPROTO;
 	}
 }
 
-/* Reads what the process wrote, unless its call is paused. False: it was given up. */
-static bool receive(struct audio_process *process)
+/* What a paused call's process has made waits there. */
+static bool may_read(struct peer *peer)
 {
-	struct channel_record record;
-	int rc = 0;
-	unsigned n = 0;
-	while (n < RECORDS_PER_TURN && !(process->call && process->call->handler && process->call->paused) &&
-	       (rc = channel_read(&process->channel, &record)) == 1) {
-		uint32_t type = record.type, n_bytes = record.n_bytes;
-		uint64_t id = record.call;
-		rc = n_bytes <= sizeof process->record ? 0 : -EPROTO;
-		if (!rc && n_bytes)
-			memcpy(process->record, record.payload, n_bytes);
-		channel_next(&process->channel);
-		if (rc || handle(process, type, id, n_bytes)) {
-			char why[64];
-			snprintf(why, sizeof why, "record of type %u, %u bytes", type, n_bytes);
-			give_up(process, why);
-			return false;
-		}
-		n++;
-	}
-	if (rc < 0) {
-		give_up(process, "its ring is broken");
-		return false;
-	}
-	if (n == RECORDS_PER_TURN)
-		wake_process(process, 0); /* there may be more, and the bell has been answered */
-	return true;
+	const struct audio_call *call = process_of(peer)->call;
+	return !(call && call->handler && call->paused);
 }
 
 /* A call that has failed here: from now on the process works for nobody, until it has taken notice. */
@@ -358,42 +314,26 @@ static void tell_failed(struct audio_call *call)
 }
 
 /* An owner may do as it likes while it is told something, but for closing the pool. */
-static void turn(struct audio_process *process)
+static void turn(struct peer *peer)
 {
+	struct audio_process *process = process_of(peer);
 	if (process->call)
 		tell_failed(process->call);
-	if (receive(process))
-		send_out(process);
+	if (!peer_receive(peer))
+		return;
+	int rc = process->call ? send_call(&peer->channel, process->call) : 0;
+	channel_ring(&peer->channel);
+	peer_sent(peer, rc);
 }
 
-static void listen_to(struct audio_process *process)
-{
-	loop_read(process->pool->loop, &process->doorbell, process->fds.to_front, &process->doorbell_count,
-		  sizeof process->doorbell_count);
-}
-
-static void on_doorbell(struct loop_op *op, int result)
-{
-	struct audio_process *process = (struct audio_process *)((char *)op - offsetof(struct audio_process, doorbell));
-	if (process->closed) {
-		free_when_quiet(process);
-	} else if (result < 0) {
-		give_up(process, strerror(-result));
-	} else {
-		listen_to(process); /* first: what is in flight keeps it from being freed in its own turn */
-		turn(process);
-	}
-}
-
-static void on_again(struct loop_op *op, int result)
-{
-	struct audio_process *process = (struct audio_process *)((char *)op - offsetof(struct audio_process, again));
-	(void)result;
-	if (process->closed)
-		free_when_quiet(process);
-	else
-		turn(process);
-}
+static const struct peer_kind kind = {
+	.records_per_turn = RECORDS_PER_TURN,
+	.may_read = may_read,
+	.handle = handle,
+	.turn = turn,
+	.give_up = give_up,
+	.free = free_process,
+};
 
 /* --- turns ---------------------------------------------------------------------------------------------- */
 
@@ -406,7 +346,7 @@ static void assign(struct audio_pool *pool)
 		unlink_call(call);
 		process->call = call;
 		call->process = process;
-		wake_process(process, 0);
+		wake_process(process);
 	}
 }
 
@@ -471,21 +411,19 @@ int audio_pool_up(struct audio_pool *pool, uint32_t index, const struct channel_
 		err_set(err, rc, "audio process %u is there already", index);
 	else if (!(process = calloc(1, sizeof *process)))
 		rc = err_set(err, -ENOMEM, "no memory for an audio process");
-	else
-		rc = channel_attach(&taken, CHANNEL_FRONT, &process->channel, err);
 	if (rc) {
 		channel_close(&taken);
+		return rc;
+	}
+	rc = peer_open(&process->peer, &kind, pool->loop, fds, err);
+	if (rc) {
 		free(process);
 		return rc;
 	}
 	process->pool = pool;
 	process->index = index;
-	process->fds = taken;
-	process->doorbell.done = on_doorbell;
-	process->again.done = on_again;
 	process->next = pool->processes;
 	pool->processes = process;
-	listen_to(process);
 	wake(pool, 0);
 	return 0;
 }
@@ -525,7 +463,7 @@ static void fail_here(struct audio_call *call, int status, const char *code, con
 		return;
 	}
 	api_error_set(&call->error, status, code, NULL, "%s", text);
-	wake_process(call->process, 0);
+	wake_process(call->process);
 }
 
 void audio_call_bytes(struct audio_call *call, const void *bytes, size_t n_bytes)
@@ -560,14 +498,14 @@ void audio_call_bytes(struct audio_call *call, const void *bytes, size_t n_bytes
 	call->n_bytes += n_bytes;
 	call->n_all += n_bytes;
 	if (call->process)
-		wake_process(call->process, 0);
+		wake_process(call->process);
 }
 
 void audio_call_end(struct audio_call *call)
 {
 	call->ended = true;
 	if (call->process)
-		wake_process(call->process, 0);
+		wake_process(call->process);
 }
 
 void audio_call_cancel(struct audio_call *call)
@@ -576,7 +514,7 @@ void audio_call_cancel(struct audio_call *call)
 	if (call->error.status && !call->process)
 		return; /* the turn to come frees it */
 	if (call->process && call->begun) {
-		wake_process(call->process, 0);
+		wake_process(call->process);
 		return;
 	}
 	if (call->process)
@@ -596,5 +534,5 @@ void audio_call_resume(struct audio_call *call)
 {
 	call->paused = false;
 	if (call->process)
-		wake_process(call->process, 0);
+		wake_process(call->process);
 }

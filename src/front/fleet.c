@@ -219,7 +219,7 @@ struct front_worker *fleet_choose(struct fleet *fleet, const struct fleet_model 
 
 static bool is_stalled(struct front_worker *worker, uint64_t now_ns)
 {
-	const struct worker_counters *counters = channel_counters(&worker->channel);
+	const struct worker_counters *counters = channel_counters(&worker->peer.channel);
 	uint64_t since = worker_count(&counters->progress_ns);
 	if (worker->n_calls == 0 && worker_count(&counters->running) + worker_count(&counters->waiting) == 0)
 		return false;

@@ -75,7 +75,6 @@ struct front {
 	struct front_metrics metrics;
 
 	struct api_json scratch; /* of whoever is writing an answer; used within one callback */
-	_Alignas(8) unsigned char record[CHANNEL_RECORD_MAX]; /* the private copy of the record being read */
 };
 
 #endif

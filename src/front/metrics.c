@@ -91,7 +91,7 @@ static void write_worker_metric(struct fleet *fleet, const struct worker_metric 
 {
 	metrics_text_family(out, metric->name, metric->type, metric->help);
 	for (struct front_worker *w = fleet->workers; w; w = w->next) {
-		const char *counters = (const char *)channel_counters(&w->channel);
+		const char *counters = (const char *)channel_counters(&w->peer.channel);
 		uint64_t value =
 			worker_count((const uint64_t *)(counters + metric->offset)); /* all of them are uint64_t */
 		api_json_format(out, "%s{worker=\"%u\",node=\"%u\",model=\"", metric->name, w->index, w->node);

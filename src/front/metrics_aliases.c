@@ -21,7 +21,7 @@ static void add_workers(struct fleet *fleet, const struct fleet_model *model, st
 	for (struct front_worker *w = fleet->workers; w; w = w->next) {
 		if (w->model != model)
 			continue;
-		const struct worker_counters *c = channel_counters(&w->channel);
+		const struct worker_counters *c = channel_counters(&w->peer.channel);
 		uint64_t running = worker_count(&c->running);
 		load->running += running;
 		/* Also those whose prompts are still on their way or becoming tokens. */

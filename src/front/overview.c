@@ -153,7 +153,7 @@ static struct front_worker *find_worker(const struct fleet *fleet, uint32_t inde
 /* What it counts itself. */
 static void write_counters(struct front_worker *worker, struct api_json *out)
 {
-	const struct worker_counters *c = channel_counters(&worker->channel);
+	const struct worker_counters *c = channel_counters(&worker->peer.channel);
 	const struct {
 		const char *key;
 		const uint64_t *counter;

@@ -15,17 +15,11 @@ enum {
 	RESULT_BYTES_MAX = 64 << 20, /* of a call that makes no tokens, plus ... */
 	RESULT_BYTES_PER_BYTE = 64, /* ... so much for every byte of it: ids or texts of any real vocabulary are less */
 	RECORDS_PER_TURN = 512,	    /* then other connections and workers get their turn */
-	RETRY_NS = 2 * 1000 * 1000, /* a full ring is looked at again after this */
 };
 
-static struct front_worker *worker_of_doorbell(struct loop_op *op)
+static struct front_worker *worker_of(struct peer *peer)
 {
-	return (struct front_worker *)((char *)op - offsetof(struct front_worker, doorbell));
-}
-
-static struct front_worker *worker_of_again(struct loop_op *op)
-{
-	return (struct front_worker *)((char *)op - offsetof(struct front_worker, again));
+	return peer_owner(peer, struct front_worker, peer);
 }
 
 /* --- calls out -------------------------------------------------------------------------------- */
@@ -63,8 +57,8 @@ static void forget_call(struct front_worker *worker, struct front_call *call)
 
 static int send_begin(struct front_worker *worker, struct front_call *call)
 {
-	return channel_write(&worker->channel, CALL_BEGIN, call->id, &call->begin, sizeof call->begin, call->options,
-			     call->options ? sizeof *call->options : 0);
+	return channel_write(&worker->peer.channel, CALL_BEGIN, call->id, &call->begin, sizeof call->begin,
+			     call->options, call->options ? sizeof *call->options : 0);
 }
 
 /* How many of the bytes at hand may go now: of speech as many as the worker wants. */
@@ -98,7 +92,7 @@ static void settle_bytes(struct front_call *call)
  * to read. */
 static int send_call(struct front_worker *worker, struct front_call *call, bool *written)
 {
-	struct channel *channel = &worker->channel;
+	struct channel *channel = &worker->peer.channel;
 	bool unwanted = call_hears(call) && !call_has_owner(call); /* what is left of it need not be sent */
 	int rc = 0;
 	if (call->phase == PHASE_QUEUED) {
@@ -128,8 +122,9 @@ static int send_call(struct front_worker *worker, struct front_call *call, bool 
 
 /* A worker that does not keep to the protocol, or whose channel is broken: it is given up, and the parent asked for a
  * new one. */
-static void give_up(struct front_worker *worker, const char *why)
+static void give_up(struct peer *peer, const char *why)
 {
+	struct front_worker *worker = worker_of(peer);
 	struct front *front = worker->front;
 	struct message_worker_down down = {worker->index};
 	log_error("worker %u breaks the protocol (%s): its calls fail and it is to be replaced", worker->index, why);
@@ -137,12 +132,6 @@ static void give_up(struct front_worker *worker, const char *why)
 	if (rc)
 		log_error("the parent can't be told about worker %u: %s", worker->index, strerror(-rc));
 	fleet_worker_down(front, worker->index);
-}
-
-static void retry_after(struct front_worker *worker, uint64_t ns)
-{
-	if (!worker->again.in_flight)
-		loop_timer(worker->front->loop, &worker->again, ns);
 }
 
 /* Writes what waits. In order: a call that comes later does not overtake one that found the ring full. */
@@ -153,11 +142,8 @@ static void send_waiting(struct front_worker *worker)
 	for (struct front_call *call = worker->first; call && !rc; call = call->next)
 		rc = send_call(worker, call, &written);
 	if (written)
-		channel_ring(&worker->channel);
-	if (rc == -EAGAIN)
-		retry_after(worker, RETRY_NS);
-	else if (rc)
-		give_up(worker, "its ring is broken");
+		channel_ring(&worker->peer.channel);
+	peer_sent(&worker->peer, rc);
 }
 
 void worker_add_call(struct front_worker *worker, struct front_call *call)
@@ -172,12 +158,12 @@ void worker_add_call(struct front_worker *worker, struct front_call *call)
 	worker->n_routed++;
 	/* Sent from the loop, not from here: should the channel turn out broken, the exchange being made must not end
 	 * under its maker. */
-	retry_after(worker, 0);
+	peer_wake(&worker->peer, 0);
 }
 
 void worker_wake(struct front_worker *worker)
 {
-	retry_after(worker, 0);
+	peer_wake(&worker->peer, 0);
 }
 
 void worker_cancel_call(struct front_worker *worker, struct front_call *call)
@@ -188,7 +174,7 @@ void worker_cancel_call(struct front_worker *worker, struct front_call *call)
 		count_end(worker, call, METRICS_END_ABORT, 0);
 		forget_call(worker, call);
 	} else {
-		retry_after(worker, 0);
+		peer_wake(&worker->peer, 0);
 	}
 }
 
@@ -317,18 +303,20 @@ static int read_want(struct front_worker *worker, struct front_call *call, const
 	call->wanted_frames = want.frames;
 	if (call->speech)
 		speech_want(call);
-	retry_after(worker, 0);
+	peer_wake(&worker->peer, 0);
 	return 0;
 }
 
-/* One record, already copied. */
-static int handle(struct front_worker *worker, uint32_t type, uint64_t id, const void *payload, size_t n_bytes)
+static int handle(struct peer *peer, const struct channel_record *record)
 {
-	struct front_call *call = call_find(&worker->front->calls, id);
+	struct front_worker *worker = worker_of(peer);
+	struct front_call *call = call_find(&worker->front->calls, record->call);
+	const void *payload = record->payload;
+	size_t n_bytes = record->n_bytes;
 	/* Whoever answers a call that was never sent to it, or not yet, is guessing. */
 	if (!call || call->worker != worker || call->phase == PHASE_QUEUED)
 		return -EPROTO;
-	switch (type) {
+	switch (record->type) {
 	case CALL_ACCEPTED:
 		return read_accepted(call, payload, n_bytes);
 	case CALL_STARTED:
@@ -352,84 +340,27 @@ static int handle(struct front_worker *worker, uint32_t type, uint64_t id, const
 	}
 }
 
-/* Reads what the worker wrote. False: the worker was given up. */
-static bool receive(struct front_worker *worker)
+static void turn(struct peer *peer)
 {
-	struct front *front = worker->front;
-	struct channel_record record;
-	int rc = 1;
-	unsigned n = 0;
-	for (; n < RECORDS_PER_TURN && (rc = channel_read(&worker->channel, &record)) == 1; n++) {
-		uint32_t type = record.type, n_bytes = record.n_bytes;
-		if (n_bytes > sizeof front->record)
-			rc = -EPROTO;
-		if (rc == 1) {
-			if (n_bytes)
-				memcpy(front->record, record.payload, n_bytes);
-			channel_next(&worker->channel);
-			rc = handle(worker, type, record.call, front->record, n_bytes);
-		}
-		if (rc < 0) {
-			char why[64];
-			snprintf(why, sizeof why, "record of type %u, %u bytes", type, n_bytes);
-			give_up(worker, why);
-			return false;
-		}
-	}
-	if (rc < 0) {
-		give_up(worker, "its ring is broken");
-		return false;
-	}
-	if (n == RECORDS_PER_TURN)
-		retry_after(worker, 0); /* there may be more, and the bell has been answered */
-	return true;
-}
-
-static void free_when_quiet(struct front_worker *worker)
-{
-	if (!worker->closed || worker->doorbell.in_flight || worker->again.in_flight)
-		return;
-	channel_detach(&worker->channel);
-	channel_close(&worker->fds);
-	free(worker);
-}
-
-static void listen_to(struct front_worker *worker)
-{
-	loop_read(worker->front->loop, &worker->doorbell, worker->fds.to_front, &worker->doorbell_count,
-		  sizeof worker->doorbell_count);
-}
-
-static void turn(struct front_worker *worker)
-{
-	if (!receive(worker))
+	struct front_worker *worker = worker_of(peer);
+	if (!peer_receive(peer))
 		return;
 	worker_settle(worker);
 	send_waiting(worker);
 }
 
-static void on_doorbell(struct loop_op *op, int result)
+static void free_worker(struct peer *peer)
 {
-	struct front_worker *worker = worker_of_doorbell(op);
-	if (worker->closed) {
-		free_when_quiet(worker);
-	} else if (result < 0) {
-		give_up(worker, strerror(-result)); /* and it may be freed */
-	} else {
-		listen_to(worker); /* first: what is in flight keeps it from being freed in its own turn */
-		turn(worker);
-	}
+	free(worker_of(peer));
 }
 
-static void on_again(struct loop_op *op, int result)
-{
-	struct front_worker *worker = worker_of_again(op);
-	(void)result;
-	if (worker->closed)
-		free_when_quiet(worker);
-	else
-		turn(worker);
-}
+static const struct peer_kind kind = {
+	.records_per_turn = RECORDS_PER_TURN,
+	.handle = handle,
+	.turn = turn,
+	.give_up = give_up,
+	.free = free_worker,
+};
 
 /* --- life ------------------------------------------------------------------------------------- */
 
@@ -442,16 +373,11 @@ int worker_open(struct front *front, const struct channel_fds *fds, struct front
 		return err_set(err, -ENOMEM, "no memory for a worker");
 	}
 	worker->front = front;
-	worker->fds = *fds;
-	worker->doorbell.done = on_doorbell;
-	worker->again.done = on_again;
-	int rc = channel_attach(&worker->fds, CHANNEL_FRONT, &worker->channel, err);
+	int rc = peer_open(&worker->peer, &kind, front->loop, fds, err);
 	if (rc) {
-		channel_close(&worker->fds);
 		free(worker);
 		return rc;
 	}
-	listen_to(worker);
 	*out = worker;
 	return 0;
 }
@@ -466,10 +392,7 @@ void worker_close(struct front_worker *worker, const char *reason)
 		tell_failed(call, &error); /* cancels its other calls, here or elsewhere */
 		forget_call(worker, call);
 	}
-	worker->closed = true;
-	loop_cancel(worker->front->loop, &worker->doorbell);
-	loop_cancel(worker->front->loop, &worker->again);
-	free_when_quiet(worker);
+	peer_close(&worker->peer);
 }
 
 void worker_settle(struct front_worker *worker)
@@ -481,6 +404,6 @@ void worker_settle(struct front_worker *worker)
 
 bool worker_is_ready(struct front_worker *worker)
 {
-	return !worker->closed && worker->duty == WORKER_SERVES &&
-	       worker_count(&channel_counters(&worker->channel)->ready);
+	return !worker->peer.closed && worker->duty == WORKER_SERVES &&
+	       worker_count(&channel_counters(&worker->peer.channel)->ready);
 }

@@ -1,17 +1,15 @@
 /* The front's side of one worker: its channel, the calls it has, and what is still to be written to it.
  *
  * Out: calls are sent in the order in which they came. When the ring is full the rest waits, and is tried again when
- * the worker rings, or a moment later: a worker that takes bytes in without having something to say does not ring. In:
- * every record is copied out of the ring and then believed as far as it can be checked. A worker that breaks the
- * protocol is treated as dead, and the parent is told so that it makes a new one. */
+ * the worker rings, or a moment later. In: every record is believed as far as it can be checked. A worker that breaks
+ * the protocol is treated as dead, and the parent is told so that it makes a new one. */
 #ifndef WEIGHTD_SRC_FRONT_WORKER_H
 #define WEIGHTD_SRC_FRONT_WORKER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "io/loop.h"
-#include "shm/channel.h"
+#include "src/front/peer.h"
 #include "src/message.h"
 
 struct front;
@@ -23,21 +21,17 @@ struct front_worker {
 	uint32_t index, node;
 	struct fleet_model *model; /* borrows from the fleet */
 	enum worker_duty duty;
-	bool idle_told;		 /* the parent knows that this retired one has no call left */
-	uint64_t created;	 /* Unix seconds: since when its model's generation is there */
-	uint32_t context_tokens; /* of its generation */
-	uint32_t mel_bins;	 /* the same; 0: it hears no speech */
-	struct channel channel;
-	struct channel_fds fds; /* owned */
-	struct loop_op doorbell, again;
-	uint64_t doorbell_count;
+	bool idle_told;			 /* the parent knows that this retired one has no call left */
+	uint64_t created;		 /* Unix seconds: since when its model's generation is there */
+	uint32_t context_tokens;	 /* of its generation */
+	uint32_t mel_bins;		 /* the same; 0: it hears no speech */
+	struct peer peer;		 /* closed: no longer in the fleet */
 	struct front_call *first, *last; /* its calls, oldest first */
 	uint32_t n_calls;
 	uint64_t waiting_bytes; /* of the prompts of those calls that have shown no token yet */
 	uint64_t n_routed;	/* calls given to it, ever */
 	uint64_t busy_since_ns; /* since when it has calls without a break */
 	bool degraded;		/* pages of its copy are on other nodes */
-	bool closed;		/* no longer in the fleet; waits for its operations to end */
 	struct front_worker *next;
 };
 
@@ -58,7 +52,7 @@ void worker_wake(struct front_worker *worker);
 /* Nobody waits for this call any more: tells the worker to stop it. */
 void worker_cancel_call(struct front_worker *worker, struct front_call *call);
 
-/* One of its counters, e.g. worker_count(&channel_counters(&worker->channel)->running). */
+/* One of its counters, e.g. worker_count(&channel_counters(&worker->peer.channel)->running). */
 static inline uint64_t worker_count(const uint64_t *counter)
 {
 	return __atomic_load_n(counter, __ATOMIC_RELAXED); /* each stands alone (shm/channel.h) */

@@ -16,7 +16,7 @@ static struct front_worker worker[N_WORKERS];
 
 static void set_ready(unsigned i, uint64_t ready)
 {
-	__atomic_store_n(&channel_counters(&worker[i].channel)->ready, ready, __ATOMIC_RELAXED);
+	__atomic_store_n(&channel_counters(&worker[i].peer.channel)->ready, ready, __ATOMIC_RELAXED);
 }
 
 static void setup(void)
@@ -25,8 +25,8 @@ static void setup(void)
 	fleet = (struct fleet){.n_models = 2, .by_beginning = true, .max_running = 4};
 	for (unsigned i = 0; i < N_WORKERS; i++) {
 		worker[i] = (struct front_worker){.index = i, .model = &fleet.model[0], .next = fleet.workers};
-		ck_assert_msg(channel_create(&worker[i].fds, &err) == 0, "%s", err.text);
-		ck_assert_int_eq(channel_attach(&worker[i].fds, CHANNEL_FRONT, &worker[i].channel, &err), 0);
+		ck_assert_msg(channel_create(&worker[i].peer.fds, &err) == 0, "%s", err.text);
+		ck_assert_int_eq(channel_attach(&worker[i].peer.fds, CHANNEL_FRONT, &worker[i].peer.channel, &err), 0);
 		set_ready(i, 1);
 		fleet.workers = &worker[i];
 	}
@@ -35,8 +35,8 @@ static void setup(void)
 static void teardown(void)
 {
 	for (unsigned i = 0; i < N_WORKERS; i++) {
-		channel_detach(&worker[i].channel);
-		channel_close(&worker[i].fds);
+		channel_detach(&worker[i].peer.channel);
+		channel_close(&worker[i].peer.fds);
 	}
 }
 
@@ -238,7 +238,7 @@ START_TEST(only_ready_workers_of_the_model_are_chosen)
 	set_ready(2, 0);
 	ck_assert_ptr_null(fleet_choose(&fleet, &fleet.model[0], beginning));
 	ck_assert_ptr_null(fleet_choose(&fleet, &fleet.model[0], 0));
-	worker[2].closed = true;
+	worker[2].peer.closed = true;
 	set_ready(2, 1); /* says it, but is no longer there */
 	ck_assert_ptr_null(fleet_choose(&fleet, &fleet.model[0], beginning));
 }
