@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/format/look.h"
+
 static const struct {
 	const char *name;
 	uint32_t bytes;
@@ -25,45 +27,19 @@ uint32_t ctranslate2_type_bytes(enum ctranslate2_type type)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-/* A header at hand. What lies behind the last byte that was looked at is as good as behind the file. */
-struct look {
-	const unsigned char *bytes;
-	size_t n, at;
-	uint64_t offset; /* of the first byte in the file */
-	struct err *err;
-};
-
-static int cut(const struct look *look, const char *field)
-{
-	return err_set(look->err, -EINVAL, "offset %" PRIu64 ": %s: the file ends here", look->offset + look->at,
-		       field);
-}
-
-static int take_u(struct look *look, unsigned n_bytes, const char *field, uint32_t *out)
-{
-	uint32_t value = 0;
-	if (look->n - look->at < n_bytes)
-		return cut(look, field);
-	for (unsigned i = 0; i < n_bytes; i++)
-		value |= (uint32_t)look->bytes[look->at + i] << 8 * i;
-	look->at += n_bytes;
-	*out = value;
-	return 0;
-}
-
 /* Printable and without a zero but the one at its end. */
 static int take_string(struct look *look, const char *field, char out[CTRANSLATE2_NAME_BYTES])
 {
 	uint32_t n = 0;
 	uint64_t begin = look->offset + look->at;
-	int rc = take_u(look, 2, field, &n);
+	int rc = look_take(look, 2, field, &n);
 	if (rc)
 		return rc;
 	if (n < 2 || n > CTRANSLATE2_NAME_BYTES)
 		return err_set(look->err, -EINVAL, "offset %" PRIu64 ": %s: a string of %u bytes, possible are 2 to %d",
 			       begin, field, n, CTRANSLATE2_NAME_BYTES);
 	if (look->n - look->at < n)
-		return cut(look, field);
+		return look_cut(look, field);
 	const unsigned char *string = look->bytes + look->at;
 	for (uint32_t i = 0; i < n; i++)
 		if (i + 1 < n ? string[i] < ' ' || string[i] > '~' : string[i] != 0)
@@ -80,7 +56,7 @@ static int take_string(struct look *look, const char *field, char out[CTRANSLATE
 static int step_head(struct ctranslate2 *file, uint64_t file_bytes, struct look *look)
 {
 	uint32_t version = 0;
-	int rc = take_u(look, 4, "binary version", &version);
+	int rc = look_take(look, 4, "binary version", &version);
 	if (rc)
 		return rc;
 	if (version != CTRANSLATE2_VERSION)
@@ -89,9 +65,9 @@ static int step_head(struct ctranslate2 *file, uint64_t file_bytes, struct look 
 			       version, CTRANSLATE2_VERSION);
 	rc = take_string(look, "specification", file->specification);
 	if (rc == 0)
-		rc = take_u(look, 4, "revision", &file->revision);
+		rc = look_take(look, 4, "revision", &file->revision);
 	if (rc == 0)
-		rc = take_u(look, 4, "number of variables", &file->n_expected);
+		rc = look_take(look, 4, "number of variables", &file->n_expected);
 	if (rc)
 		return rc;
 	/* A variable takes ten bytes at least, so a short file claims no large table. */
@@ -107,7 +83,7 @@ static int step_head(struct ctranslate2 *file, uint64_t file_bytes, struct look 
 
 static int read_shape(struct look *look, struct ctranslate2_variable *v, uint64_t *n_values)
 {
-	int rc = take_u(look, 1, "number of dimensions", &v->n_dims);
+	int rc = look_take(look, 1, "number of dimensions", &v->n_dims);
 	if (rc)
 		return rc;
 	if (v->n_dims > CTRANSLATE2_MAX_DIMS)
@@ -118,7 +94,7 @@ static int read_shape(struct look *look, struct ctranslate2_variable *v, uint64_
 	for (uint32_t i = 0; i < CTRANSLATE2_MAX_DIMS; i++) {
 		v->dim[i] = 1;
 		if (i < v->n_dims)
-			rc = take_u(look, 4, "shape", &v->dim[i]);
+			rc = look_take(look, 4, "shape", &v->dim[i]);
 		if (rc)
 			return rc;
 		if (__builtin_mul_overflow(*n_values, (uint64_t)v->dim[i], n_values))
@@ -132,13 +108,13 @@ static int read_length(struct look *look, struct ctranslate2_variable *v, uint64
 {
 	uint32_t type = 0, n_bytes = 0;
 	uint64_t expected;
-	int rc = take_u(look, 1, "type", &type);
+	int rc = look_take(look, 1, "type", &type);
 	if (rc)
 		return rc;
 	if (type >= CTRANSLATE2_N_TYPES)
 		return err_set(look->err, -ENOTSUP, "offset %" PRIu64 ": variable '%s': type %u is not supported",
 			       look->offset, v->name, type);
-	rc = take_u(look, 4, "length", &n_bytes);
+	rc = look_take(look, 4, "length", &n_bytes);
 	if (rc)
 		return rc;
 	v->type = (enum ctranslate2_type)type;
@@ -208,7 +184,7 @@ static int finish(struct ctranslate2 *file, uint64_t file_bytes, const struct lo
 
 static int step_alias_count(struct ctranslate2 *file, uint64_t file_bytes, struct look *look)
 {
-	int rc = take_u(look, 4, "number of aliases", &file->n_expected_aliases);
+	int rc = look_take(look, 4, "number of aliases", &file->n_expected_aliases);
 	if (rc)
 		return rc;
 	if (file->n_expected_aliases > CTRANSLATE2_MAX_VARIABLES || file->n_expected_aliases > file_bytes / 8)

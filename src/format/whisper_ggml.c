@@ -7,25 +7,7 @@
 
 #include "src/format/gguf.h"
 #include "src/format/gguf_type.h"
-
-/* A header at hand. What lies behind the last byte that was looked at is as good as behind the file. */
-struct look {
-	const unsigned char *bytes;
-	size_t n, at;
-	uint64_t offset; /* of the first byte in the file */
-	struct err *err;
-};
-
-static int take_u32(struct look *look, const char *field, uint32_t *out)
-{
-	if (look->n - look->at < 4)
-		return err_set(look->err, -EINVAL, "offset %" PRIu64 ": %s: the file ends here",
-			       look->offset + look->at, field);
-	const unsigned char *at = look->bytes + look->at;
-	*out = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-	look->at += 4;
-	return 0;
-}
+#include "src/format/look.h"
 
 /* --- the head --------------------------------------------------------------------------------- */
 
@@ -54,7 +36,7 @@ static int step_head(struct whisper_ggml *file, uint64_t file_bytes, struct look
 	};
 	int rc = 0;
 	for (size_t i = 0; i < sizeof fields / sizeof *fields && rc == 0; i++)
-		rc = take_u32(look, fields[i].name, fields[i].out);
+		rc = look_take(look, 4, fields[i].name, fields[i].out);
 	if (rc)
 		return rc;
 	if (magic != WHISPER_GGML_MAGIC)
@@ -75,7 +57,7 @@ static int step_head(struct whisper_ggml *file, uint64_t file_bytes, struct look
 static int step_word_count(struct whisper_ggml *file, uint64_t file_bytes, struct look *look)
 {
 	uint32_t n = 0;
-	int rc = take_u32(look, "number of words", &n);
+	int rc = look_take(look, 4, "number of words", &n);
 	if (rc)
 		return rc;
 	/* A word takes four bytes at least. */
@@ -95,7 +77,7 @@ static int take_word(struct whisper_ggml *file, struct look *look)
 {
 	uint64_t begin = look->offset + look->at;
 	uint32_t n = 0;
-	int rc = take_u32(look, "length of a word", &n);
+	int rc = look_take(look, 4, "length of a word", &n);
 	if (rc)
 		return rc;
 	if (n > WHISPER_GGML_WORD_BYTES || n > WHISPER_GGML_WORDS_BYTES - file->n_pool)
@@ -195,16 +177,16 @@ static int step_tensor(struct whisper_ggml *file, uint64_t file_bytes, struct lo
 		file->part = WHISPER_GGML_END;
 		return 0;
 	}
-	int rc = take_u32(look, "number of dimensions", &t.n_dims);
+	int rc = look_take(look, 4, "number of dimensions", &t.n_dims);
 	if (rc == 0)
-		rc = take_u32(look, "length of a name", &n_name);
+		rc = look_take(look, 4, "length of a name", &n_name);
 	if (rc == 0)
-		rc = take_u32(look, "type", &t.type);
+		rc = look_take(look, 4, "type", &t.type);
 	if (rc == 0 && (t.n_dims < 1 || t.n_dims > WHISPER_GGML_MAX_DIMS))
 		return err_set(look->err, -EINVAL, "offset %" PRIu64 ": %u dimensions, possible are 1 to %d",
 			       look->offset, t.n_dims, WHISPER_GGML_MAX_DIMS);
 	for (uint32_t i = 0; i < t.n_dims && rc == 0; i++)
-		rc = take_u32(look, "shape", &t.dim[i]);
+		rc = look_take(look, 4, "shape", &t.dim[i]);
 	if (rc == 0)
 		rc = take_name(look, n_name, t.name);
 	if (rc == 0)
