@@ -112,21 +112,12 @@ static int read_seed(const struct row *row, const char *value, size_t n, struct 
 	return 0;
 }
 
-static bool is_utf8(const char *bytes, size_t n)
-{
-	size_t length;
-	for (size_t i = 0; i < n; i += length)
-		if (utf8_step(bytes + i, n - i, &length) != UTF8_CHARACTER)
-			return false;
-	return true;
-}
-
 /* A text for the model. */
 static int read_text(const struct row *row, const char *value, size_t n, struct speech_request *request,
 		     struct api_error *error)
 {
 	struct api_json *text = (struct api_json *)((char *)request + row->offset);
-	if (!is_utf8(value, n))
+	if (!utf8_is_valid(value, n))
 		return api_error_set(error, 400, "invalid_value", row->name, "'%s' is not UTF-8", row->name);
 	api_json_raw(text, value, n);
 	return text->failed ? api_error_set(error, 500, NULL, NULL, "out of memory") : 0;

@@ -39,3 +39,12 @@ enum utf8_kind utf8_step(const char *bytes, size_t n_bytes, size_t *length)
 	}
 	return UTF8_CHARACTER;
 }
+
+bool utf8_is_valid(const char *bytes, size_t n_bytes)
+{
+	size_t length;
+	for (size_t i = 0; i < n_bytes; i += length)
+		if (utf8_step(bytes + i, n_bytes - i, &length) != UTF8_CHARACTER)
+			return false;
+	return true;
+}

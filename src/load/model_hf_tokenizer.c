@@ -98,15 +98,6 @@ static int read_ends(const struct model_hf *folder, struct tokenizer_source *sou
 
 /* --- the chat template ------------------------------------------------------------------------ */
 
-static bool is_utf8(const char *bytes, size_t n_bytes)
-{
-	size_t length;
-	for (size_t i = 0; i < n_bytes; i += length)
-		if (utf8_step(bytes + i, n_bytes - i, &length) != UTF8_CHARACTER)
-			return false;
-	return true;
-}
-
 static int keep_template(struct model_plan *plan, const char *bytes, size_t n_bytes, struct err *err)
 {
 	plan->pool = malloc(n_bytes + 1);
@@ -137,7 +128,7 @@ static int read_template(const struct model_hf *folder, struct model_plan *plan,
 {
 	const struct model_hf_file *file = model_hf_find(folder->files, folder->n, "chat_template.jinja");
 	yyjson_val *value = hf_json_find(&folder->tokenizer, "chat_template");
-	if (file && !is_utf8(file->bytes, file->n_bytes))
+	if (file && !utf8_is_valid(file->bytes, file->n_bytes))
 		return err_set(err, -EINVAL, "chat_template.jinja: is not UTF-8");
 	if (file)
 		return keep_template(plan, file->bytes, file->n_bytes, err);
