@@ -117,6 +117,9 @@ static int open_model(struct worker *w, struct err *err)
 	if (rc)
 		return rc;
 	w->model = w->copies.models[0];
+	if (w->model->speech)
+		return err_set(err, -ENOTSUP, "'%s' is a speech model, which this version loads but does not serve yet",
+			       w->order.model);
 	return worker_engine_attach(&w->engine, &w->order, w->model, err);
 }
 

@@ -101,6 +101,14 @@ def placed(daemon):
     return entry
 
 
+def refused(daemon):
+    """Nothing serves it, and nobody is told that something does."""
+    daemon.wait_for(lambda: "is a speech model" in speech(daemon).get("error", ""), "refused by its worker")
+    assert speech(daemon)["state"] == "failing"
+    health = json.loads(daemon.http.get("/health").body)
+    assert {entry["id"]: entry["status"] for entry in health["models"]} == {"smollm2": "ok", "speech": "failing"}
+
+
 def crash(daemon):
     pids = daemon.processes()
     daemon.process.kill()
@@ -126,6 +134,7 @@ def test_a_speech_model_is_placed_adopted_and_loaded_again(start, model, tmp_pat
     first, entry = life()
     assert entry["adopted"] is False and entry["architecture"] == "whisper"
     digest = entry["digest"]
+    refused(first)
     crash(first)
     second, entry = life()
     assert entry["adopted"] is True and entry["digest"] == digest
