@@ -366,11 +366,11 @@ static int make_room_for_connections(struct front *front, struct err *err)
 	if (limit.rlim_cur >= wanted)
 		return 0;
 	if (limit.rlim_cur <= others)
-		return err_set(err, -EMFILE,
-			       "%llu descriptors are allowed (RLIMIT_NOFILE): too few for %u channels of workers and "
-			       "audio processes and a connection, which take %llu",
-			       (unsigned long long)limit.rlim_cur, front->order.max_workers,
-			       (unsigned long long)others + 1);
+		return err_set(
+			err, -EMFILE,
+			"%llu descriptors are allowed (RLIMIT_NOFILE): too few for the channels of %u workers and "
+			"audio processes and a connection, which take %llu",
+			(unsigned long long)limit.rlim_cur, front->order.max_workers, (unsigned long long)others + 1);
 	front->order.max_connections = (uint32_t)(limit.rlim_cur - others);
 	log_warning("only %u connections at a time instead of %llu: %llu descriptors are allowed (RLIMIT_NOFILE)",
 		    front->order.max_connections, (unsigned long long)(wanted - others),

